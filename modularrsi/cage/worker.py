@@ -1,0 +1,166 @@
+"""The engine's handle on one worker process: start it inside a cage, exchange lines, end it for good.
+
+Everything that comes from a worker is hostile: lines are bounded while they are read, its standard error is kept only
+as a short tail, and ending it means SIGKILL to its whole process group and cgroup, never a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from harness import wire
+from harness.errors import WireError
+from modularrsi.cage.base import Cage, CageLimits, CageSpec
+from modularrsi.cage.python import readonly_files, worker_command
+from modularrsi.cgroups import Cgroup
+
+_STDERR_TAIL = 8_192
+_KILL_WAIT = 10.0
+
+
+class WorkerGone(Exception):
+    """The worker cannot be talked to any more. `cause`: worker_crashed, worker_killed, worker_stalled."""
+
+    def __init__(self, cause: str, message: str) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+class Worker:
+    """One caged `harness.worker`. Use as an async context manager: leaving it kills whatever is still there."""
+
+    def __init__(self, cage: Cage, library: Path, limits: CageLimits, name: str) -> None:
+        self._cage, self._library, self._limits, self._name = cage, library, limits, name
+        self._process: asyncio.subprocess.Process | None = None
+        self._cgroup: Cgroup | None = None
+        self._stderr: deque[bytes] = deque()
+        self._drain: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Worker:
+        try:
+            await self._start()
+        except BaseException:
+            await self.kill()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.kill()
+
+    async def _start(self) -> None:
+        spec = CageSpec(
+            name=self._name,
+            command=worker_command(self._limits),
+            readonly=readonly_files(self._library),
+            limits=self._limits,
+        )
+        self._cgroup = Cgroup.create(
+            self._name, memory_bytes=self._limits.memory_bytes, pids=self._limits.pids, cpus=1.0
+        )
+        argv = self._cgroup.enter(self._cage.argv(spec)) if self._cgroup else self._cage.argv(spec)
+        self._process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=wire.MAX_LINE_BYTES,
+            env={"PATH": "/usr/bin:/bin"},
+            start_new_session=True,
+        )
+        self._drain = asyncio.create_task(self._keep_stderr())
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Write one line. Raises WorkerGone when the worker has closed its input."""
+        stdin = self._child().stdin
+        assert stdin is not None
+        try:
+            stdin.write(wire.encode(message))
+            await stdin.drain()
+        except (BrokenPipeError, ConnectionResetError):
+            raise await self._gone() from None
+
+    async def receive(self, patience: float) -> dict[str, Any]:
+        """The next line as an object, within `patience` seconds.
+
+        Raises WireError for a line that is too long or not a JSON object, WorkerGone when there is none.
+        """
+        stdout = self._child().stdout
+        assert stdout is not None
+        try:
+            async with asyncio.timeout(patience):
+                line = await stdout.readline()
+        except TimeoutError:
+            raise WorkerGone("worker_stalled", f"the worker said nothing for {patience:.0f} s") from None
+        except ValueError as error:
+            raise WireError(f"a line of more than {wire.MAX_LINE_BYTES} bytes") from error
+        if not line.endswith(b"\n"):
+            raise await self._gone()
+        return wire.decode(line)
+
+    async def kill(self) -> None:
+        """End the worker and everything it started. Idempotent, bounded in time."""
+        process = self._process
+        if process is not None and process.returncode is None:
+            with _already_gone():
+                os.killpg(process.pid, signal.SIGKILL)
+            async with asyncio.timeout(_KILL_WAIT):
+                await process.wait()
+        if self._drain is not None:
+            self._drain.cancel()
+        if self._cgroup is not None:
+            cgroup, self._cgroup = self._cgroup, None
+            await asyncio.to_thread(cgroup.destroy)
+
+    def stderr_tail(self) -> str:
+        return b"".join(self._stderr)[-_STDERR_TAIL:].decode("utf-8", "replace")
+
+    def _child(self) -> asyncio.subprocess.Process:
+        if self._process is None:
+            raise RuntimeError("the worker has not been started")
+        return self._process
+
+    async def _keep_stderr(self) -> None:
+        stderr = self._child().stderr
+        assert stderr is not None
+        while chunk := await stderr.read(4_096):
+            self._stderr.append(chunk)
+            while len(self._stderr) > 3:
+                self._stderr.popleft()
+
+    async def _gone(self) -> WorkerGone:
+        """Why the stream ended: what the exit status says, with the last line of the standard error."""
+        process = self._child()
+        try:
+            async with asyncio.timeout(_KILL_WAIT):
+                code = await process.wait()
+                if self._drain is not None:
+                    await asyncio.wait([self._drain], timeout=1.0)
+        except TimeoutError:
+            return WorkerGone("worker_stalled", "the worker closed its output and goes on running")
+        last = (self.stderr_tail().strip().splitlines() or ["no message"])[-1][:300]
+        killed = code < 0 or code in (128 + signal.SIGKILL, 128 + signal.SIGXCPU, 128 + signal.SIGSYS)
+        cause = "worker_killed" if killed else "worker_crashed"
+        return WorkerGone(cause, f"the worker ended with status {code}: {last}")
+
+
+class _already_gone:  # noqa: N801 - reads as a phrase at its place of use
+    """Suppresses the error of signalling a process group that has just ended."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return kind is not None and issubclass(kind, ProcessLookupError)
+
+
+def start_message(task: Any, limits: Any, library: str, composition: dict[str, Any] | None) -> dict[str, Any]:
+    """The first line the worker gets (`harness.wire`)."""
+    return json.loads(json.dumps({
+        "type": "start", "protocol": wire.PROTOCOL, "task": task, "limits": limits,
+        "library": library, "composition": composition,
+    }))

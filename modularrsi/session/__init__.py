@@ -1,0 +1,1 @@
+"""One conversation between the engine and one worker: serve, check, limit, record."""

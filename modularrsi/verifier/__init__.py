@@ -1,0 +1,1 @@
+"""Scores what a rollout left behind. The only source of rewards."""

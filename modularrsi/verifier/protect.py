@@ -1,0 +1,49 @@
+"""Files that the task names as protected: kept before the agent starts, put back before its work is judged.
+
+An agent that edits the evaluator's inputs (a fixture, a lock file, a test helper) would otherwise be scored by its own
+edits (public reports: ARIES#55, automaton#365).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from modularrsi.errors import SandboxError
+from modularrsi.sandbox.base import Sandbox
+
+_MAX_BYTES = 256 * 1024 * 1024
+_SECONDS = 120.0
+
+
+class Protected:
+    """The content of the protected paths as it was before the agent. `keep` it, then `restore` it."""
+
+    def __init__(self, sandbox: Sandbox, paths: Sequence[str]) -> None:
+        self._sandbox, self._paths = sandbox, tuple(paths)
+        self._archive = b""
+
+    async def keep(self) -> None:
+        """Raises SandboxError when a protected path is missing or cannot be kept whole."""
+        if not self._paths:
+            return
+        names = " ".join(shlex.quote(path.lstrip("/")) for path in self._paths)
+        kept = await self._sandbox.exec(
+            f"tar -C / -cf - -- {names}", user="root", timeout_sec=_SECONDS, output_limit=_MAX_BYTES
+        )
+        if kept.exit_code != 0 or kept.truncated:
+            why = kept.stderr.decode("utf-8", "replace").strip()[-300:] or "too large"
+            raise SandboxError(f"the protected paths {self._paths} cannot be kept: {why}", "upload_failed")
+        self._archive = kept.stdout
+
+    async def restore(self) -> None:
+        """Remove whatever is at the protected paths now and unpack what was kept."""
+        if not self._paths:
+            return
+        names = " ".join(shlex.quote("/" + path.lstrip("/")) for path in self._paths)
+        done = await self._sandbox.exec(
+            f"rm -rf -- {names} && tar -C / -xpf -", user="root", timeout_sec=_SECONDS, stdin=self._archive
+        )
+        if done.exit_code != 0:
+            why = done.stderr.decode("utf-8", "replace").strip()[-300:]
+            raise SandboxError(f"the protected paths {self._paths} cannot be put back: {why}", "upload_failed")
