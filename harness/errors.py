@@ -3,6 +3,7 @@
     HarnessError
     ├── LibraryError        a library tree cannot be loaded (names the file and the fix)
     ├── CompositionError    the chosen functions cannot work together
+    ├── FunctionError       a function of the composition raised, or returned what its point does not allow
     ├── WireError           a line between engine and worker is not what the protocol allows
     └── EngineRefusal       the engine answered a request with an error
         ├── ModelFault      model.complete failed
@@ -27,6 +28,10 @@ class LibraryError(HarnessError):
 
 class CompositionError(HarnessError):
     """A composition names unknown functions, or functions that conflict or lack what they need."""
+
+
+class FunctionError(HarnessError):
+    """A function raised or returned the wrong type. The message starts with `module/point/name`."""
 
 
 class WireError(HarnessError):
