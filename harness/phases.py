@@ -3,8 +3,8 @@
 Only these steps write the state. `history` changes in `ask` (the exchange of this turn is added), inside it in
 `context/fit` (any rewrite, then restored to the invariant of `harness.history`), in `use_reply` (the used text replaces
 the faulty reply) and in `recover` (`keep_reply=False` takes the faulty exchange out again). `pending_completion` is set
-in `decide`: this turn declared the task complete, no guard reopened it, and the run was not told to stop. A turn without
-the claim clears it; an unreadable reply never reaches `decide` and leaves it.
+in `decide`: this turn declared the task complete, no guard reopened it, and the run was not told to stop. A turn
+without the claim clears it; an unreadable reply never reaches `decide` and leaves it.
 """
 
 from __future__ import annotations
@@ -82,6 +82,8 @@ class Steps:
                 completion = self._complete(sent)
         except ReplyTruncated as error:
             return self._truncated(sent, error)
+        except ContextOverflow as error:
+            return self._fault("overflow", error.message, sent)
         except ModelFault as error:
             return self._fault("unavailable", error.message, sent)
         return self._read(sent, completion.text)
@@ -98,7 +100,7 @@ class Steps:
         if answers.count(True) != 1:
             entry = self._active["agent_loop/recover"][0]
             raise self._tracer.fail(entry, "must set exactly one of prompt, reply and stop")
-        if not recovery.keep_reply and fault.kind != "unavailable" and self._ends_with(fault.prompt):
+        if not recovery.keep_reply and fault.kind not in ("overflow", "unavailable") and self._ends_with(fault.prompt):
             del self._ctx.state.history[-2:]
         return recovery
 
@@ -154,7 +156,8 @@ class Steps:
 
     def _parse(self, text: str) -> Reply:
         grammar, entry = self.grammar(), self._active["tools/grammar"][0]
-        parse: Callable[[str], object] = grammar.parse
+        # `Any`: what a parser really returns is checked, whatever its annotation promises.
+        parse: Callable[[str], Any] = grammar.parse
         reply = self._tracer.run(entry, lambda: parse(text), lambda found: f"parse: {summarise(found)}")
         if not isinstance(reply, Reply):
             raise self._tracer.fail(entry, f"its parser returned {type(reply).__name__}, must return Reply")
@@ -167,7 +170,7 @@ class Steps:
 
     def _fault(
         self,
-        kind: Literal["unreadable", "truncated", "unavailable"],
+        kind: Literal["unreadable", "truncated", "overflow", "unavailable"],
         message: str,
         prompt: str,
         text: str = "",

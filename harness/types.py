@@ -217,9 +217,10 @@ class Guidance:
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Why a reply could not be used. `kind`: "unreadable" (the grammar's error is in `reply`), "truncated" (`text`
-    holds what arrived), "unavailable" (the service failed). `streak` counts faults in a row, this one included."""
+    holds what arrived), "overflow" (the prompt does not fit, whatever `fit` made of it), "unavailable" (the service
+    failed). `streak` counts faults in a row, this one included."""
 
-    kind: Literal["unreadable", "truncated", "unavailable"]
+    kind: Literal["unreadable", "truncated", "overflow", "unavailable"]
     message: str
     prompt: str
     text: str = ""
