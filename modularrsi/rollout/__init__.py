@@ -1,0 +1,1 @@
+"""One rollout: one agent, one task, one sandbox, one reward that can be believed."""
