@@ -1,0 +1,88 @@
+"""What runs an agent: the kernel, its points, and all that a function of a library can see.
+
+A function file needs `from harness import function` and the types below. Standard library only; nothing of the engine.
+"""
+
+from __future__ import annotations
+
+from harness.context import Context
+from harness.errors import (
+    CompositionError,
+    ContextOverflow,
+    EngineRefusal,
+    FunctionError,
+    HarnessError,
+    LibraryError,
+    ModelFault,
+    ModelUnavailable,
+    ReplyTruncated,
+    Stopped,
+    WireError,
+)
+from harness.registry import function
+from harness.types import (
+    Advice,
+    Command,
+    CommandCall,
+    Completion,
+    Decision,
+    Ending,
+    Executed,
+    Fault,
+    Grammar,
+    Guidance,
+    Key,
+    Limits,
+    McpServer,
+    Message,
+    Pending,
+    Recovery,
+    Reply,
+    Routed,
+    Skill,
+    Snapshot,
+    State,
+    Task,
+    Turn,
+    Usage,
+)
+
+__all__ = [
+    "Advice",
+    "Command",
+    "CommandCall",
+    "Completion",
+    "CompositionError",
+    "Context",
+    "ContextOverflow",
+    "Decision",
+    "Ending",
+    "EngineRefusal",
+    "Executed",
+    "Fault",
+    "FunctionError",
+    "Grammar",
+    "Guidance",
+    "HarnessError",
+    "Key",
+    "LibraryError",
+    "Limits",
+    "McpServer",
+    "Message",
+    "ModelFault",
+    "ModelUnavailable",
+    "Pending",
+    "Recovery",
+    "Reply",
+    "ReplyTruncated",
+    "Routed",
+    "Skill",
+    "Snapshot",
+    "State",
+    "Stopped",
+    "Task",
+    "Turn",
+    "Usage",
+    "WireError",
+    "function",
+]

@@ -1,0 +1,193 @@
+"""Load a library: a tree of function files, by content, side by side with any other generation.
+
+A library's root is a folder that holds `modules/<module>/<point>/<name>.py`. Each file becomes a module under a private
+name that contains the tree's digest; the tree is never on `sys.path` and no byte code is written into it. Files are
+read once: what was hashed is what runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, cast
+
+from harness.errors import LibraryError
+from harness.registry import TAG_ATTRIBUTE, Registry
+
+MANIFEST = "manifest.json"
+DEFAULT_COMPOSITION = "composition.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A loaded tree. `digest` is over the content and paths of `files` (relative path → sha256)."""
+
+    root: Path
+    registry: Registry
+    digest: str
+    files: dict[str, str]
+
+
+def seed_library_path() -> Path:
+    """The root of the seed library: this package's own folder."""
+    return Path(__file__).resolve().parent
+
+
+def load_library(path: Path | str) -> Library:
+    """Read, verify and import every function of a tree.
+
+    Raises LibraryError naming the file (and line): a symbolic link, a file in the wrong place, a digest that is not the
+    manifest's, a file the manifest lacks, code that does not compile, raises on import, or is not one tagged function.
+    """
+    root = Path(path)
+    contents = read_tree(root)
+    files = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
+    _verify(root, files)
+    digest = tree_digest(files)
+    registry = Registry()
+    for name in sorted(contents):
+        if name.endswith(".py") and not name.endswith("/__init__.py"):
+            target = _load_function(root, name, contents[name], digest)
+            registry.add(target, name, files[name])
+    return Library(root, registry, digest, files)
+
+
+def tree_digest(files: dict[str, str]) -> str:
+    """sha256 over (path, digest) of every file, whatever the order, the times and the caches of the tree."""
+    lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(files.items()))
+    return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def read_tree(root: Path) -> dict[str, bytes]:
+    """Relative POSIX path → bytes of all files that belong to the library (its functions and default composition)."""
+    if not (root / "modules").is_dir():
+        raise LibraryError(f"{root}: not a library; it needs a folder modules/<module>/<point>/<name>.py")
+    contents = {name: _read(root, name) for name in sorted(_walk(root, "modules"))}
+    if os.path.lexists(root / DEFAULT_COMPOSITION):
+        contents[DEFAULT_COMPOSITION] = _read(root, DEFAULT_COMPOSITION)
+    return contents
+
+
+def _walk(root: Path, folder: str) -> Iterator[str]:
+    """Relative paths below `folder`. A link would let the tree reach outside itself, so there may be none."""
+    if (root / folder).is_symlink():
+        raise LibraryError(f"{folder}: symbolic links are not allowed in a library")
+    with os.scandir(root / folder) as entries:
+        for entry in entries:
+            name = f"{folder}/{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name != "__pycache__":
+                    yield from _walk(root, name)
+            else:
+                _check_file_name(name)
+                yield name
+
+
+def _check_file_name(name: str) -> None:
+    parts = name.split("/")
+    if parts[-1] == "__init__.py":
+        return
+    if len(parts) != 4 or not parts[-1].endswith(".py"):
+        raise LibraryError(f"{name}: a library holds modules/<module>/<point>/<name>.py and nothing else")
+
+
+def _read(root: Path, name: str) -> bytes:
+    path = root / name
+    if path.is_symlink():
+        raise LibraryError(f"{name}: symbolic links are not allowed in a library")
+    if not path.is_file():
+        raise LibraryError(f"{name}: not a regular file")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise LibraryError(f"{name}: {error.strerror or error}") from error
+
+
+# ------------------------------------------------------------------------------------------------------- the manifest
+
+
+def _verify(root: Path, files: dict[str, str]) -> None:
+    """Hold the tree against `manifest.json`, where there is one."""
+    if not (root / MANIFEST).exists():
+        return
+    listed = _manifest_files(root)
+    for name in sorted(files.keys() - listed.keys()):
+        raise LibraryError(f"{name}: not listed in {MANIFEST}; the library was changed after it was frozen")
+    for name, digest in sorted(listed.items()):
+        found = files.get(name) or _digest_beside(root, name)
+        if found != digest:
+            raise LibraryError(f"{name}: sha256 is {found[:12]}…, {MANIFEST} says {digest[:12]}…")
+
+
+def _manifest_files(root: Path) -> dict[str, str]:
+    try:
+        data: Any = json.loads(_read(root, MANIFEST))
+        listed = data["files"]
+        if not all(isinstance(value, str) for pair in listed.items() for value in pair):
+            raise TypeError("files must map paths to sha256 digests")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise LibraryError(f"{MANIFEST}: unreadable: {error}") from error
+    return cast("dict[str, str]", listed)
+
+
+def _digest_beside(root: Path, name: str) -> str:
+    """The digest of a listed file that is no function (a certificate, say)."""
+    parts = Path(name).parts
+    if Path(name).is_absolute() or ".." in parts:
+        raise LibraryError(f"{name}: {MANIFEST} lists a path outside the library")
+    if not os.path.lexists(root / name):
+        raise LibraryError(f"{name}: listed in {MANIFEST} but missing")
+    return hashlib.sha256(_read(root, name)).hexdigest()
+
+
+# ---------------------------------------------------------------------------------------------------------- importing
+
+
+def _load_function(root: Path, name: str, source: bytes, digest: str) -> Any:
+    """Run one file as a private module and return its only tagged function."""
+    module = ModuleType("_".join(["_harness_lib", digest[:12], *Path(name).with_suffix("").parts[1:]]))
+    module.__file__ = str(root / name)
+    code = _compile(name, source, module.__file__)
+    # `dataclasses`, `pickle` and `typing` look a class's module up by name.
+    sys.modules[module.__name__] = module
+    try:
+        exec(code, module.__dict__)
+    # The boundary to a library's own top-level code: whatever it raises, the library is what cannot be used.
+    except (Exception, SystemExit) as error:
+        line = _line_of(error, module.__file__)
+        raise LibraryError(f"{name}:{line}: {type(error).__name__} on import: {error}") from error
+    return _only_function(name, module)
+
+
+def _compile(name: str, source: bytes, filename: str) -> CodeType:
+    try:
+        return compile(source, filename, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise LibraryError(f"{name}:{error.lineno or 1}: syntax error: {error.msg}") from error
+    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+        raise LibraryError(f"{name}:1: cannot be compiled: {error}") from error
+
+
+def _line_of(error: BaseException, filename: str) -> int:
+    """The last line of the file itself on the way to the error."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == filename]
+    return (lines[-1] if lines else None) or 1
+
+
+def _only_function(name: str, module: ModuleType) -> Any:
+    found = {id(value): value for value in vars(module).values() if _is_tagged(value)}
+    if len(found) != 1:
+        raise LibraryError(f"{name}: holds {len(found) or 'no'} tagged functions; a file holds exactly one")
+    return next(iter(found.values()))
+
+
+def _is_tagged(value: object) -> bool:
+    # Of functions only: an object with a `__getattr__` would claim any attribute.
+    return callable(value) and TAG_ATTRIBUTE in getattr(value, "__dict__", {})
