@@ -3,7 +3,10 @@
 A library's root is a folder that holds `modules/<module>/<point>/<name>.py`. Each file becomes a module under a private
 name that contains the tree's digest; the tree is never on `sys.path` and no byte code is written into it. Files are
 read once: what was hashed is what runs.
+
+`os.path`, not `pathlib`, whose import would cost a tenth of a worker's start.
 """
+# ruff: noqa: PTH112, PTH113, PTH114, PTH117, PTH118, PTH120, PTH123
 
 from __future__ import annotations
 
@@ -11,11 +14,9 @@ import hashlib
 import json
 import os
 import sys
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, ModuleType, TracebackType
 from typing import Any, cast
 
 from harness.errors import LibraryError
@@ -29,24 +30,24 @@ DEFAULT_COMPOSITION = "composition.json"
 class Library:
     """A loaded tree. `digest` is over the content and paths of `files` (relative path → sha256)."""
 
-    root: Path
+    root: str
     registry: Registry
     digest: str
     files: dict[str, str]
 
 
-def seed_library_path() -> Path:
+def seed_library_path() -> str:
     """The root of the seed library: this package's own folder."""
-    return Path(__file__).resolve().parent
+    return os.path.dirname(os.path.realpath(__file__))
 
 
-def load_library(path: Path | str) -> Library:
+def load_library(path: str | os.PathLike[str]) -> Library:
     """Read, verify and import every function of a tree.
 
     Raises LibraryError naming the file (and line): a symbolic link, a file in the wrong place, a digest that is not the
     manifest's, a file the manifest lacks, code that does not compile, raises on import, or is not one tagged function.
     """
-    root = Path(path)
+    root = os.fspath(path)
     contents = read_tree(root)
     files = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
     _verify(root, files)
@@ -65,21 +66,21 @@ def tree_digest(files: dict[str, str]) -> str:
     return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def read_tree(root: Path) -> dict[str, bytes]:
+def read_tree(root: str) -> dict[str, bytes]:
     """Relative POSIX path → bytes of all files that belong to the library (its functions and default composition)."""
-    if not (root / "modules").is_dir():
+    if not os.path.isdir(os.path.join(root, "modules")):
         raise LibraryError(f"{root}: not a library; it needs a folder modules/<module>/<point>/<name>.py")
     contents = {name: _read(root, name) for name in sorted(_walk(root, "modules"))}
-    if os.path.lexists(root / DEFAULT_COMPOSITION):
+    if os.path.lexists(os.path.join(root, DEFAULT_COMPOSITION)):
         contents[DEFAULT_COMPOSITION] = _read(root, DEFAULT_COMPOSITION)
     return contents
 
 
-def _walk(root: Path, folder: str) -> Iterator[str]:
+def _walk(root: str, folder: str) -> Iterator[str]:
     """Relative paths below `folder`. A link would let the tree reach outside itself, so there may be none."""
-    if (root / folder).is_symlink():
+    if os.path.islink(os.path.join(root, folder)):
         raise LibraryError(f"{folder}: symbolic links are not allowed in a library")
-    with os.scandir(root / folder) as entries:
+    with os.scandir(os.path.join(root, folder)) as entries:
         for entry in entries:
             name = f"{folder}/{entry.name}"
             if entry.is_dir(follow_symlinks=False):
@@ -98,14 +99,15 @@ def _check_file_name(name: str) -> None:
         raise LibraryError(f"{name}: a library holds modules/<module>/<point>/<name>.py and nothing else")
 
 
-def _read(root: Path, name: str) -> bytes:
-    path = root / name
-    if path.is_symlink():
+def _read(root: str, name: str) -> bytes:
+    path = os.path.join(root, name)
+    if os.path.islink(path):
         raise LibraryError(f"{name}: symbolic links are not allowed in a library")
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise LibraryError(f"{name}: not a regular file")
     try:
-        return path.read_bytes()
+        with open(path, "rb") as file:
+            return file.read()
     except OSError as error:
         raise LibraryError(f"{name}: {error.strerror or error}") from error
 
@@ -113,9 +115,9 @@ def _read(root: Path, name: str) -> bytes:
 # ------------------------------------------------------------------------------------------------------- the manifest
 
 
-def _verify(root: Path, files: dict[str, str]) -> None:
+def _verify(root: str, files: dict[str, str]) -> None:
     """Hold the tree against `manifest.json`, where there is one."""
-    if not (root / MANIFEST).exists():
+    if not os.path.lexists(os.path.join(root, MANIFEST)):
         return
     listed = _manifest_files(root)
     for name in sorted(files.keys() - listed.keys()):
@@ -126,7 +128,7 @@ def _verify(root: Path, files: dict[str, str]) -> None:
             raise LibraryError(f"{name}: sha256 is {found[:12]}…, {MANIFEST} says {digest[:12]}…")
 
 
-def _manifest_files(root: Path) -> dict[str, str]:
+def _manifest_files(root: str) -> dict[str, str]:
     try:
         data: Any = json.loads(_read(root, MANIFEST))
         listed = data["files"]
@@ -137,12 +139,11 @@ def _manifest_files(root: Path) -> dict[str, str]:
     return cast("dict[str, str]", listed)
 
 
-def _digest_beside(root: Path, name: str) -> str:
+def _digest_beside(root: str, name: str) -> str:
     """The digest of a listed file that is no function (a certificate, say)."""
-    parts = Path(name).parts
-    if Path(name).is_absolute() or ".." in parts:
+    if os.path.isabs(name) or ".." in name.split("/"):
         raise LibraryError(f"{name}: {MANIFEST} lists a path outside the library")
-    if not os.path.lexists(root / name):
+    if not os.path.lexists(os.path.join(root, name)):
         raise LibraryError(f"{name}: listed in {MANIFEST} but missing")
     return hashlib.sha256(_read(root, name)).hexdigest()
 
@@ -150,10 +151,10 @@ def _digest_beside(root: Path, name: str) -> str:
 # ---------------------------------------------------------------------------------------------------------- importing
 
 
-def _load_function(root: Path, name: str, source: bytes, digest: str) -> Any:
+def _load_function(root: str, name: str, source: bytes, digest: str) -> Any:
     """Run one file as a private module and return its only tagged function."""
-    module = ModuleType("_".join(["_harness_lib", digest[:12], *Path(name).with_suffix("").parts[1:]]))
-    module.__file__ = str(root / name)
+    module = ModuleType("_".join(["_harness_lib", digest[:12], *name.removesuffix(".py").split("/")[1:]]))
+    module.__file__ = os.path.join(root, name)
     code = _compile(name, source, module.__file__)
     # `dataclasses`, `pickle` and `typing` look a class's module up by name.
     sys.modules[module.__name__] = module
@@ -161,7 +162,7 @@ def _load_function(root: Path, name: str, source: bytes, digest: str) -> Any:
         exec(code, module.__dict__)
     # The boundary to a library's own top-level code: whatever it raises, the library is what cannot be used.
     except (Exception, SystemExit) as error:
-        line = _line_of(error, module.__file__)
+        line = _line_of(error.__traceback__, module.__file__)
         raise LibraryError(f"{name}:{line}: {type(error).__name__} on import: {error}") from error
     return _only_function(name, module)
 
@@ -175,10 +176,14 @@ def _compile(name: str, source: bytes, filename: str) -> CodeType:
         raise LibraryError(f"{name}:1: cannot be compiled: {error}") from error
 
 
-def _line_of(error: BaseException, filename: str) -> int:
+def _line_of(trace: TracebackType | None, filename: str) -> int:
     """The last line of the file itself on the way to the error."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == filename]
-    return (lines[-1] if lines else None) or 1
+    line = 1
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == filename:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
 
 
 def _only_function(name: str, module: ModuleType) -> Any:
