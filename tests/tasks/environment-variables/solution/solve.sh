@@ -1,0 +1,4 @@
+#!/bin/bash
+set -eu
+[ "$PLACE" = "the sea" ]
+echo "$COLOUR $ANIMAL" > /app/answer.txt

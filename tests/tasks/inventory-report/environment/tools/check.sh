@@ -1,0 +1,2 @@
+#!/bin/sh
+ls "$STOCK_DIR" | wc -l

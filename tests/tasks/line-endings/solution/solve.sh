@@ -1,0 +1,3 @@
+#!/bin/bash
+set -eu
+tr -d '\r' < /app/in.txt > /app/out.txt

@@ -1,0 +1,3 @@
+#!/bin/bash
+set -eu
+cat /app/drafts/*.txt > /app/notes.txt

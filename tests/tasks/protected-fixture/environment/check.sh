@@ -1,0 +1,2 @@
+#!/bin/bash
+cmp -s /app/answer.txt /app/expected/list

@@ -1,0 +1,3 @@
+#!/bin/bash
+
+if /app/check.sh; then echo 1 > /logs/verifier/reward.txt; else echo 0 > /logs/verifier/reward.txt; fi

@@ -1,0 +1,3 @@
+#!/bin/bash
+echo 'forgot to write a reward'
+exit 0

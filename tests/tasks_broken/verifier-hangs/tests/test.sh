@@ -1,0 +1,3 @@
+#!/bin/bash
+echo 'waiting for ever'
+sleep 600 & wait
