@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from harness import tokens
 from harness.context import Context
 from harness.registry import function
 from harness.types import Guidance, Turn
+
+# Warnings quote the reply; a parser that quotes all of it must not fill the window.
+MOST_TOKENS = 1_000
 
 
 @function(
@@ -19,4 +23,4 @@ def reply_warnings(turn: Turn, ctx: Context) -> Guidance:
     if turn.stage != "observed" or turn.reply.complete or not turn.reply.warnings:
         return Guidance()
     lines = "\n".join(f"- {warning}" for warning in turn.reply.warnings)
-    return Guidance(feedback=f"Your last reply was used, but with warnings:\n{lines}")
+    return Guidance(feedback=f"Your last reply was used, but with warnings:\n{tokens.clip(lines, MOST_TOKENS, 'head')}")

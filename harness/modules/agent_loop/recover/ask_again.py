@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from harness import tokens
 from harness.context import Context
 from harness.registry import function
 from harness.types import Fault, Recovery, Reply
 
 # Terminus-2 asks for ever. Runs that never leave a format error are a known complaint about agents that do
-# (SWE-agent/mini-swe-agent#863). Recorded runs of a 1.5B model recover after one to three, or not at all; ten leaves
-# room and bounds the cost.
+# (SWE-agent/mini-swe-agent#863), and one in 23 recorded runs of a 1.5B model sent nothing readable at all. Ten leaves
+# room to recover and bounds the cost.
 MOST_IN_A_ROW = 10
-
 
 # A prompt that still does not fit costs several refused requests each time (`context/fit` tries four things).
 MOST_OVERFLOWS = 3
+
+# Errors and warnings quote the reply; a parser that quotes all of it must not fill the window.
+MOST_TOKENS = 1_000
 
 
 @function(
@@ -43,7 +46,7 @@ def _unreadable(fault: Fault, ctx: Context) -> str:
     reply = fault.reply or Reply(error=fault.message)
     return (
         "Your last reply could not be read, and nothing of it was run:\n"
-        f"ERROR: {reply.error or fault.message}\n{_warnings(reply)}\n"
+        f"ERROR: {tokens.clip(reply.error or fault.message, MOST_TOKENS, 'head')}\n{_warnings(reply)}\n"
         f"Please correct this and send a proper {ctx.run.grammar().noun}."
     )
 
@@ -70,4 +73,5 @@ def _warnings(reply: Reply) -> str:
     """A block of lines, or ""."""
     if not reply.warnings:
         return ""
-    return "\n".join(["WARNINGS:", *(f"- {warning}" for warning in reply.warnings)]) + "\n"
+    lines = "\n".join(f"- {warning}" for warning in reply.warnings)
+    return f"WARNINGS:\n{tokens.clip(lines, MOST_TOKENS, 'head')}\n"
