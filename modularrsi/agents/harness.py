@@ -10,7 +10,6 @@ from typing import Any
 from harness import types
 from modularrsi.agents.base import AgentEnd, AgentKind, Assignment
 from modularrsi.cage.base import Cage, CageLimits
-from modularrsi.cage.python import LIBRARY_INSIDE
 from modularrsi.cage.worker import Worker, start_message
 from modularrsi.errors import Failure, SandboxError
 from modularrsi.gateway.gateway import Gateway
@@ -39,10 +38,11 @@ class HarnessAgent:
 
     def __init__(
         self, harness: HarnessUnderTest, gateway: Gateway, cage: Cage, limits: types.Limits, redactor: Redactor,
-        cage_limits: CageLimits = CageLimits(),
+        cage_limits: CageLimits | None = None,
     ) -> None:
         self._harness, self._gateway, self._cage = harness, gateway, cage
-        self._limits, self._redactor, self._cage_limits = limits, redactor, cage_limits
+        self._limits, self._redactor = limits, redactor
+        self._cage_limits = cage_limits or CageLimits()
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -94,7 +94,7 @@ class HarnessAgent:
             mcp_servers=assignment.task.mcp_servers,
         )
         limits = replace(self._limits, context_tokens=self._gateway.context_tokens("solver"))
-        return start_message(asdict(task), asdict(limits), LIBRARY_INSIDE, self._harness.composition)
+        return start_message(asdict(task), asdict(limits), self._cage.library_path(self._harness.library), self._harness.composition)
 
     def _recorder(self, assignment: Assignment) -> Recorder:
         return Recorder(

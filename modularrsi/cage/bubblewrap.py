@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from modularrsi.cage.base import CageSpec
+from modularrsi.cage.python import LIBRARY_INSIDE
 from modularrsi.sandbox.base import Availability
 
 _FIX = "sudo apt-get install bubblewrap   (or your distribution's package of that name)"
@@ -33,6 +34,9 @@ class BubblewrapCage:
             *("--remount-ro", "/", "--chdir", "/tmp", "--"),
             *spec.command,
         ]
+
+    def library_path(self, library: Path) -> str:
+        return LIBRARY_INSIDE
 
     def available(self) -> Availability:
         reason = _probe()

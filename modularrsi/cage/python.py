@@ -15,6 +15,7 @@ from pathlib import Path
 
 import harness
 from modularrsi.cage.base import CageLimits
+from modularrsi.cage.seccomp import worker_filter
 
 HARNESS_INSIDE = "/cage/lib/harness"
 LIBRARY_INSIDE = "/cage/library"
@@ -26,11 +27,22 @@ _SYSTEM = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64")
 FLAGS = ("-I", "-S", "-B")
 
 
-# Hard limits, set inside by trusted code before any library is read: a process without capabilities cannot raise them.
+# Set inside, by trusted code, before any library is read: hard limits that a process without capabilities cannot raise,
+# and a system-call filter that cannot be taken off. (22 = PR_SET_SECCOMP, 38 = PR_SET_NO_NEW_PRIVS, 2 = filter mode.)
 _BOOT = """
 import resource, sys
-for name, value in zip(sys.argv[1::2], sys.argv[2::2]):
+for name, value in zip(sys.argv[2::2], sys.argv[3::2]):
     resource.setrlimit(getattr(resource, name), (int(value), int(value)))
+if sys.argv[1]:
+    import ctypes
+    program = bytes.fromhex(sys.argv[1])
+    class Filter(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("program", ctypes.c_char_p)]
+    libc = ctypes.CDLL(None, use_errno=True)
+    for call in ((38, 1, 0, 0, 0), (22, 2, ctypes.byref(Filter(len(program) // 8, program)), 0, 0)):
+        if libc.prctl(*call):
+            sys.exit(f"no system-call filter: errno {ctypes.get_errno()}")
+    del sys.modules["ctypes"]
 del sys.argv[1:]
 sys.path.insert(0, "/cage/lib")
 from harness.worker import main
@@ -49,7 +61,7 @@ def worker_command(limits: CageLimits) -> list[str]:
         "RLIMIT_CORE": 0,
     }
     words = [word for name, value in pairs.items() for word in (name, str(value))]
-    return [str(_interpreter()), *FLAGS, "-c", _BOOT, *words]
+    return [str(_interpreter()), *FLAGS, "-c", _BOOT, (worker_filter() or b"").hex(), *words]
 
 
 def readonly_files(library: Path) -> list[tuple[Path, str]]:

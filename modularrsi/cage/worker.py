@@ -7,6 +7,7 @@ as a short tail, and ending it means SIGKILL to its whole process group and cgro
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
@@ -18,9 +19,12 @@ from harness import wire
 from harness.errors import WireError
 from modularrsi.cage.base import Cage, CageLimits, CageSpec
 from modularrsi.cage.python import readonly_files, worker_command
-from modularrsi.cgroups import Cgroup
+from modularrsi.cgroups import Cgroup, Limits, support
 
 _STDERR_TAIL = 8_192
+
+# Enter the groups named before `--`, then become the command after it: nothing runs outside them, not for a moment.
+_ENTER = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 97; shift; done; shift; exec "$@"'
 _KILL_WAIT = 10.0
 
 
@@ -60,10 +64,10 @@ class Worker:
             readonly=readonly_files(self._library),
             limits=self._limits,
         )
-        self._cgroup = Cgroup.create(
-            self._name, memory_bytes=self._limits.memory_bytes, pids=self._limits.pids, cpus=1.0
-        )
-        argv = self._cgroup.enter(self._cage.argv(spec)) if self._cgroup else self._cage.argv(spec)
+        self._cgroup = _group(self._name, self._limits)
+        argv = self._cage.argv(spec)
+        if self._cgroup is not None:
+            argv = ["/bin/sh", "-c", _ENTER, "enter", *map(str, self._cgroup.entry_files), "--", *argv]
         self._process = await asyncio.create_subprocess_exec(
             *argv,
             stdin=asyncio.subprocess.PIPE,
@@ -149,7 +153,21 @@ class Worker:
         return WorkerGone(cause, f"the worker ended with status {code}: {last}")
 
 
-class _already_gone:  # noqa: N801 - reads as a phrase at its place of use
+def _group(name: str, limits: CageLimits) -> Cgroup | None:
+    """A control group for the worker, or None where there are none: the rlimits and the filter of its boot code hold
+    everywhere."""
+    where = support()
+    if not where.usable:
+        return None
+    safe = "mrsi-worker-" + hashlib.sha256(name.encode()).hexdigest()[:16]
+    wanted = Limits(memory_mb=limits.memory_bytes // (1024 * 1024), pids=limits.pids + 4, cpus=1.0)
+    try:
+        return Cgroup.create(safe, wanted, where)
+    except OSError:
+        return None
+
+
+class _already_gone:
     """Suppresses the error of signalling a process group that has just ended."""
 
     def __enter__(self) -> None: ...

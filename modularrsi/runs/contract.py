@@ -26,7 +26,6 @@ class Contract:
     agent: Mapping[str, Any]
     models: Mapping[str, Any] = field(default_factory=dict[str, Any])
     timeout_multiplier: float = 1.0
-    budget: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -1,0 +1,101 @@
+"""What a run came to. Unscored rollouts are shown, never averaged in; an unknown cost stays unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from modularrsi.rollout.result import RolloutResult
+from modularrsi.runs.state import RunState
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """One task of a run: the rewards of its attempts in order (None = unscored or not run), and its group's kind."""
+
+    task: str
+    rewards: tuple[float | None, ...]
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Totals of a run. `mean_reward` is over scored rollouts (None when there is none); `worst_case` counts every
+    unscored one as 0, so the truth lies between the two. Tokens and cost are None as soon as one part is unknown."""
+
+    run: str
+    complete: bool
+    planned: int
+    scored: int
+    unscored: int
+    passed: int
+    mean_reward: float | None
+    worst_case: float | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cost_usd: float | None
+    tasks: tuple[TaskRow, ...]
+    rollouts: tuple[Mapping[str, Any], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def report(run: str, state: RunState) -> Report:
+    """The report of a run as far as it has come."""
+    results = [state.finished[name].result for name in state.planned if name in state.finished]
+    rewards = [result.reward for result in results if result.reward is not None]
+    return Report(
+        run=run,
+        complete=state.complete,
+        planned=len(state.planned),
+        scored=len(rewards),
+        unscored=len(results) - len(rewards),
+        passed=sum(reward >= 1.0 for reward in rewards),
+        mean_reward=sum(rewards) / len(rewards) if rewards else None,
+        worst_case=sum(rewards) / len(results) if results else None,
+        prompt_tokens=_total(results, "prompt_tokens"),
+        completion_tokens=_total(results, "completion_tokens"),
+        cost_usd=_total(results, "cost_usd"),
+        tasks=tuple(_rows(state)),
+        rollouts=tuple(_brief(result) for result in results),
+    )
+
+
+def group_kind(rewards: Iterable[float | None]) -> str:
+    """positive: all pass; negative: all fail; contrastive: both; unscored: nothing is known (DESIGN §2)."""
+    passes = [reward >= 1.0 for reward in rewards if reward is not None]
+    if not passes:
+        return "unscored"
+    if all(passes):
+        return "positive"
+    return "contrastive" if any(passes) else "negative"
+
+
+def _rows(state: RunState) -> Iterable[TaskRow]:
+    by_task: dict[str, list[float | None]] = {}
+    for name in state.planned:
+        done = state.finished.get(name)
+        by_task.setdefault(name.rpartition("/")[0], []).append(done.result.reward if done else None)
+    for task, rewards in by_task.items():
+        yield TaskRow(task, tuple(rewards), group_kind(rewards))
+
+
+def _total(results: Iterable[RolloutResult], key: str) -> Any:
+    """The sum over all steps; None when any part is unknown, and when no model was asked."""
+    parts = [step.usage.get(key) for result in results for step in result.steps if step.usage]
+    return None if not parts or any(part is None for part in parts) else sum(parts)
+
+
+def _brief(result: RolloutResult) -> dict[str, Any]:
+    last = result.steps[-1] if result.steps else None
+    turns = [step.turns for step in result.steps if step.turns is not None]
+    return {
+        "id": result.id,
+        "reward": result.reward,
+        "ending": last.ending if last else None,
+        "failure": asdict(result.failure) if result.failure else None,
+        "turns": sum(turns) if turns else None,
+        "seconds": round(sum(result.seconds.values()), 3),
+    }
