@@ -178,7 +178,7 @@ def _match(reference: str, others: list[Function], registry: Registry) -> tuple[
     key = f"{point}/{name}"
     if key not in registry:
         known = [*POINTS, *(entry.key for entry in registry.functions())]
-        return [], f"there is no such function or point{nearest(key, known)}"
+        return [], f"there is no such function or point{nearest(key if point else reference, known)}"
     return [other for other in others if other.key == key], ""
 
 

@@ -86,6 +86,8 @@ def _walk(root: str, folder: str) -> Iterator[str]:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name != "__pycache__":
                     yield from _walk(root, name)
+            elif entry.is_symlink():
+                raise LibraryError(f"{name}: symbolic links are not allowed in a library")
             else:
                 _check_file_name(name)
                 yield name
@@ -187,12 +189,14 @@ def _line_of(trace: TracebackType | None, filename: str) -> int:
 
 
 def _only_function(name: str, module: ModuleType) -> Any:
-    found = {id(value): value for value in vars(module).values() if _is_tagged(value)}
+    found = {id(value): value for value in vars(module).values() if _is_tagged(value, module.__name__)}
     if len(found) != 1:
         raise LibraryError(f"{name}: holds {len(found) or 'no'} tagged functions; a file holds exactly one")
     return next(iter(found.values()))
 
 
-def _is_tagged(value: object) -> bool:
-    # Of functions only: an object with a `__getattr__` would claim any attribute.
-    return callable(value) and TAG_ATTRIBUTE in getattr(value, "__dict__", {})
+def _is_tagged(value: object, module: str) -> bool:
+    # In the object's own `__dict__`: one with a `__getattr__` would claim any attribute. A function that was imported
+    # from elsewhere is not this file's.
+    own = getattr(value, "__dict__", {})
+    return callable(value) and TAG_ATTRIBUTE in own and getattr(value, "__module__", "") == module
