@@ -1,0 +1,67 @@
+"""Removing what a killed engine left: containers with their volumes, and networks, found by their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from modularrsi.errors import SandboxError
+from modularrsi.sandbox.docker_client import Engine, connect
+
+LABEL = "modularrsi"
+"""On everything of ours; the value says what it is ("sandbox", "network")."""
+
+_LIST_SEC = 60.0
+_REMOVE_SEC = 60.0
+
+
+async def reap(labels: Mapping[str, str]) -> list[str]:
+    """Remove every sandbox that carries all of `labels` (and is one of ours), then unused networks; the names removed.
+
+    Raises `SandboxError` ("stop_failed") when something cannot be removed, after all the rest has been tried, or
+    ("unsupported") when no Engine can be reached.
+    """
+    engine = await connect()
+    filters: dict[str, Any] = {"label": [f"{LABEL}=sandbox", *(f"{name}={value}" for name, value in labels.items())]}
+
+    def find() -> list[Any]:
+        return engine.client.containers.list(all=True, filters=filters, sparse=True, ignore_removed=True)
+
+    removed, failed = [], []
+    for container in await engine.call("list containers", "stop_failed", find, _LIST_SEC):
+        name = (container.attrs.get("Names") or [container.id])[0].lstrip("/")
+        try:
+            await remove_container(engine, container.id)
+            removed.append(name)
+        except SandboxError as error:
+            failed.append(str(error))
+    await engine.call("remove networks", "stop_failed", lambda: remove_networks(engine), _REMOVE_SEC)
+    if failed:
+        raise SandboxError("; ".join(failed), "stop_failed")
+    return removed
+
+
+async def remove_container(engine: Engine, name: str) -> None:
+    """Kill and remove one container and its anonymous volumes. One that is gone, or going, is no fault."""
+
+    def remove() -> None:
+        try:
+            engine.client.api.remove_container(name, force=True, v=True)
+        except engine.errors.NotFound:
+            return
+        except engine.errors.APIError as error:
+            if error.status_code != 409:  # 409: somebody else is removing it
+                raise
+            engine.client.api.wait(name, timeout=int(_REMOVE_SEC), condition="removed")
+
+    await engine.call(f"remove container {name}", "stop_failed", remove, _REMOVE_SEC)
+
+
+def remove_networks(engine: Engine) -> None:
+    """Remove our networks that no container uses. The Engine itself refuses those that are in use."""
+    for network in engine.client.networks.list(filters={"label": f"{LABEL}=network"}):
+        try:
+            network.remove()
+        except engine.errors.APIError as error:
+            if error.status_code not in (403, 404, 409):
+                raise
