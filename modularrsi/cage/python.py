@@ -81,9 +81,9 @@ def _interpreter() -> Path:
 
 
 def _interpreter_files() -> Iterator[Path]:
+    """Of the interpreter behind a virtual environment, never the environment itself."""
     yield _interpreter()
-    yield Path(sysconfig.get_path("stdlib"))
-    yield Path(sysconfig.get_path("platstdlib"))
+    yield Path(os.__file__).resolve().parent
     libraries = sysconfig.get_config_var("LIBDIR")
     if sysconfig.get_config_var("Py_ENABLE_SHARED") and libraries:
         yield Path(libraries)

@@ -1,0 +1,1 @@
+"""`modularrsi show` and `modularrsi verify`."""
