@@ -66,6 +66,11 @@ def tree_digest(files: dict[str, str]) -> str:
     return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
 
 
+def library_digest(path: str | os.PathLike[str]) -> str:
+    """The digest that `load_library` gives this tree, without running any of its code. Raises LibraryError."""
+    return tree_digest({name: hashlib.sha256(data).hexdigest() for name, data in read_tree(os.fspath(path)).items()})
+
+
 def read_tree(root: str) -> dict[str, bytes]:
     """Relative POSIX path → bytes of all files that belong to the library (its functions and default composition)."""
     if not os.path.isdir(os.path.join(root, "modules")):

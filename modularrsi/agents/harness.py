@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,13 +44,18 @@ class HarnessAgent:
         self._cage_limits = cage_limits or CageLimits()
 
     def describe(self) -> dict[str, Any]:
+        return self.description(self._harness, self._limits, self._cage)
+
+    @classmethod
+    def description(cls, harness: HarnessUnderTest, limits: types.Limits, cage: Cage) -> dict[str, Any]:
+        """What the contract says of it; known before there is a gateway."""
         return {
-            "kind": self.kind,
-            "library": self._harness.digest,
-            "composition": self._harness.composition,
-            "limits": asdict(self._limits),
-            "cage": self._cage.kind,
-            "isolation": self._cage.isolation,
+            "kind": cls.kind,
+            "library": harness.digest,
+            "composition": harness.composition,
+            "limits": asdict(limits),
+            "cage": cage.kind,
+            "isolation": cage.isolation,
         }
 
     async def act(self, assignment: Assignment, sandbox: Sandbox) -> AgentEnd:
@@ -59,7 +63,7 @@ class HarnessAgent:
         terminal = TmuxTerminal(
             lambda: sandbox.terminal_command(assignment.user),
             folder=assignment.folder,
-            name=assignment.scope,
+            name=f"t{assignment.number}",
             foreground=sandbox.foreground,
         )
         model = ModelPort(self._gateway, assignment.scope, recorder, self._limits)
@@ -105,11 +109,3 @@ class HarnessAgent:
             model_name=self._gateway.model_name("solver"),
             redact=self._redactor.text,
         )
-
-
-def read_composition(path: Path) -> dict[str, Any]:
-    """A composition file: an object of point -> list of function names. Raises ValueError when it is not one."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} must hold an object of point -> list of function names")
-    return content

@@ -78,8 +78,11 @@ def run(
         new=new, retry_unscored=retry == "unscored", allow_no_cage=no_cage, allow_no_isolation=no_isolation,
         runs_dir=runs_dir,
     )
+    acting = load("runs.harness_acting").HarnessActing(request) if agent == "harness" else (
+        load("runs.acting").reference_acting(request)
+    )
     with Progress(quiet=as_json and not sys.stderr.isatty()) as progress:
-        done = asyncio.run(load("runs.launch").launch(request, progress))
+        done = asyncio.run(load("runs.launch").launch(request, acting, progress))
     if as_json:
         print_json(done.to_json())
     else:

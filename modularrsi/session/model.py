@@ -31,7 +31,7 @@ class ModelPort:
 
     def __init__(self, gateway: Gateway, scope: str, recorder: Recorder, limits: Limits, first_ordinal: int = 0) -> None:
         self._gateway, self._scope, self._recorder, self._limits = gateway, scope, recorder, limits
-        self._turns = 0
+        self.turns = 0
         self.calls = first_ordinal
         self.failure: Failure | None = None
         self.ran_out = False
@@ -77,8 +77,8 @@ class ModelPort:
     def _count(self, purpose: str) -> None:
         """Refuse the call when the session has had all its turns. The label is the worker's own word, so all calls
         together have a bound as well."""
-        self._turns += purpose == "turn"
-        if self._turns > self._limits.max_turns or self.calls >= _CALLS_PER_TURN * self._limits.max_turns + 8:
+        self.turns += purpose == "turn"
+        if self.turns > self._limits.max_turns or self.calls >= _CALLS_PER_TURN * self._limits.max_turns + 8:
             raise Refused("stopped", f"all {self._limits.max_turns} turns are used up")
 
     def _refuse(self, kind: str, error: Exception, failure: Failure | None) -> Refused:

@@ -1,0 +1,56 @@
+"""Who acts in a run, made from the request: the reference agents need nothing, the harness a model and a cage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, Protocol
+
+from modularrsi.agents.base import Agent
+from modularrsi.agents.reference import Nop, Oracle
+from modularrsi.redact import Redactor
+from modularrsi.runs.request import RunRequest
+from modularrsi.store import RunStore
+
+
+class Acting(Protocol):
+    """Decided and checked before the run's folder is opened; the agent itself is made after."""
+
+    sentence: str
+
+    def describe(self) -> Mapping[str, Any]: ...
+
+    def models(self) -> Mapping[str, Any]: ...
+
+    def secrets(self) -> list[str]: ...
+
+    async def agent(
+        self, stack: AsyncExitStack, store: RunStore, redactor: Redactor, on_event: Callable[[str], None], run_id: str
+    ) -> Agent: ...
+
+
+class ReferenceActing:
+    """`oracle` and `nop`."""
+
+    sentence = ""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def describe(self) -> Mapping[str, Any]:
+        return self._agent.describe()
+
+    def models(self) -> Mapping[str, Any]:
+        return {}
+
+    def secrets(self) -> list[str]:
+        return []
+
+    async def agent(
+        self, stack: AsyncExitStack, store: RunStore, redactor: Redactor, on_event: Callable[[str], None], run_id: str
+    ) -> Agent:
+        return self._agent
+
+
+def reference_acting(request: RunRequest) -> ReferenceActing:
+    return ReferenceActing(Oracle() if request.agent == "oracle" else Nop())

@@ -1,0 +1,149 @@
+"""From a request to a report: check everything, find or make the run, clear what a killed engine left, execute.
+
+Nothing is started before everything that can be checked has been: tasks, sandbox, cage, model, key, caps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from modularrsi.digest import digest_text
+from modularrsi.paths import scratch_root
+from modularrsi.redact import Redactor
+from modularrsi.rollout.plan import RolloutPlan
+from modularrsi.rollout.result import RolloutResult
+from modularrsi.runs.acting import Acting
+from modularrsi.runs.contract import Contract, task_digests, versions
+from modularrsi.runs.execute import Machinery, execute
+from modularrsi.runs.folder import open_run
+from modularrsi.runs.leftovers import clear_leftovers
+from modularrsi.runs.place import Place, choose_place
+from modularrsi.runs.report import Report, report
+from modularrsi.runs.request import RunRequest
+from modularrsi.runs.state import RunState, reduce
+from modularrsi.sandbox import make_sandbox
+from modularrsi.sandbox.base import Sandbox, SandboxSpec
+from modularrsi.store import RunStore
+from modularrsi.tasks.load import find_tasks
+from modularrsi.tasks.model import Task
+
+
+class Listener(Protocol):
+    """Who watches a run (the command line's progress, a notebook, nobody)."""
+
+    def say(self, text: str) -> None: ...
+
+    def planned(self, total: int, done: int) -> None: ...
+
+    def phase(self, rollout: str, phase: str, result: RolloutResult | None) -> None: ...
+
+    def model_event(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    request: RunRequest
+    tasks: tuple[Task, ...]
+    place: Place
+    acting: Acting
+    contract: Contract
+
+
+async def launch(request: RunRequest, acting: Acting, listener: Listener) -> Report:
+    """Do what the request says with who acts in it (`runs.acting`, `runs.harness_acting`). Raises UserError for whatever is wrong with it, StoreError for the run's folder."""
+    prepared = await _prepare(request, acting, listener)
+    opened = open_run(request, prepared.contract)
+    listener.say(opened.sentence)
+    with RunStore(opened.folder) as store:
+        return await _run(prepared, opened.name, store, listener)
+
+
+async def _prepare(request: RunRequest, acting: Acting, listener: Listener) -> _Prepared:
+    tasks = tuple(find_tasks(request.tasks))
+    for task in tasks:
+        for warning in task.warnings:
+            listener.say(f"{task.name}: {warning}")
+    place = await choose_place(request, tasks)
+    listener.say(f"sandbox: {place.kind} ({place.isolation})")
+    if acting.sentence:
+        listener.say(acting.sentence)
+    contract = Contract(
+        tasks=task_digests(tasks),
+        attempts=request.attempts,
+        sandbox=place.kind,
+        isolation=place.isolation,
+        agent=acting.describe(),
+        models=acting.models(),
+        timeout_multiplier=request.timeout_multiplier,
+    )
+    return _Prepared(request, tasks, place, acting, contract)
+
+
+async def _run(prepared: _Prepared, name: str, store: RunStore, listener: Listener) -> Report:
+    request, run_key = prepared.request, str(store.folder.resolve())
+    state = store.fold(reduce, RunState())
+    plans = _plans(prepared, name, run_key)
+    if not state.planned:
+        _create(store, prepared, plans)
+    if request.retry_unscored:
+        for rollout in state.unscored:
+            store.append("rollout.retried", {"id": rollout}, durable=True)
+    state = store.fold(reduce, RunState())
+    await clear_leftovers(prepared.place.kind, run_key)
+    listener.planned(len(plans), len(state.finished))
+    redactor = Redactor([*prepared.acting.secrets(), *(value for task in prepared.tasks for value in task.host_values)])
+    async with AsyncExitStack() as stack:
+        agent = await prepared.acting.agent(stack, store, redactor, listener.model_event, name)
+        machinery = Machinery(
+            agent=agent,
+            make_sandbox=lambda spec: _sandbox(prepared.place.kind, spec),
+            redactor=redactor,
+            concurrency=request.concurrency,
+            on_change=listener.phase,
+        )
+        if state.open_rollouts or not state.complete:
+            await execute(store, state, plans, machinery)
+    return report(str(store.folder), store.fold(reduce, RunState()))
+
+
+def _sandbox(kind: str, spec: SandboxSpec) -> Sandbox:
+    return make_sandbox(kind, spec)
+
+
+def _create(store: RunStore, prepared: _Prepared, plans: Sequence[RolloutPlan]) -> None:
+    store.append(
+        "run.created",
+        {
+            "contract": prepared.contract.to_json(),
+            "contract_digest": prepared.contract.digest,
+            "rollouts": [plan.id for plan in plans],
+            "info": {"versions": versions(), "tasks": {task.name: str(task.path) for task in prepared.tasks}},
+        },
+        durable=True,
+    )
+
+
+def _plans(prepared: _Prepared, name: str, run_key: str) -> list[RolloutPlan]:
+    """All first attempts, then all second ones: a run that is stopped early has seen every task."""
+    root = run_scratch(run_key)
+    ids = [(task, attempt) for attempt in range(prepared.request.attempts) for task in prepared.tasks]
+    return [
+        RolloutPlan(
+            id=f"{task.name}/{attempt + 1}",
+            task=task,
+            attempt=attempt,
+            folder=root / str(number),
+            labels={"modularrsi.run": run_key},
+            timeout_multiplier=prepared.request.timeout_multiplier,
+        )
+        for number, (task, attempt) in enumerate(ids)
+    ]
+
+
+def run_scratch(run_key: str) -> Path:
+    """The private folder of all rollouts of one run: the same after a kill, so that it can be cleared."""
+    return scratch_root() / digest_text(run_key)[:12]
