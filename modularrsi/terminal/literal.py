@@ -8,6 +8,10 @@ A terminal in canonical mode (`cat > file`, `read`) loses what goes beyond 4,095
 Linux). Longer lines are given in pieces with the end-of-file character between them, which hands what was typed so far
 to the reader and, away from the start of a line, ends nothing.
 
+Enter is CR, as on a keyboard. Right after something else was entered it is LF instead: a shell that is about to start
+a program switches the terminal from one mode to the other, and a CR that falls in between reaches the program as CR.
+LF means the same in both modes; only full-screen programs tell the two apart, and they always get CR.
+
 What cannot be done:
 * A program with a line editor that knows no bracketed paste (busybox ash, an old Python) treats a tab as completion.
 * Text sent while another command runs is read ahead by the terminal, without marks; tabs in it complete later.
@@ -36,9 +40,10 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """Text that goes through a paste buffer; tmux turns its newlines into Enter and adds the marks if asked to."""
+    """Text that goes through a paste buffer; tmux turns its newlines into `enter`, and adds the marks if asked to."""
 
     text: str
+    enter: str = "\r"
     bracketed: bool = True
 
 
@@ -48,18 +53,17 @@ def clean(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def plan(text: str, eof: str | None = None) -> list[Typed | Pasted]:
-    """The steps that deliver `text`. `eof`: the end-of-file character of a terminal known to be in canonical mode."""
+def plan(text: str, eof: str | None = None, enter: str = "\r") -> list[Typed | Pasted]:
+    """The steps that deliver `text`. `eof`: the end-of-file character of a terminal known to be in canonical mode;
+    `enter`: what a newline is typed as."""
     text = clean(text)
     body = text.removesuffix("\n")
     if not text:
         return []
     if _KEYS.search(text) or text == "\t" or not body.strip("\n") or _is_short(body):
-        return [Typed(text.replace("\n", "\r").encode())]
-    steps: list[Typed | Pasted] = [_paste(body, eof)]
-    if body != text:
-        steps.append(Typed(b"\r"))
-    return steps
+        return [Typed(text.replace("\n", enter).encode())]
+    paste = _paste(body, eof, enter)
+    return [paste, Typed(enter.encode())] if body != text else [paste]
 
 
 def needs_paste(text: str) -> bool:
@@ -70,11 +74,11 @@ def _is_short(body: str) -> bool:
     return "\n" not in body and "\t" not in body and len(body.encode()) <= SHORT
 
 
-def _paste(body: str, eof: str | None) -> Pasted:
+def _paste(body: str, eof: str | None, enter: str) -> Pasted:
     lines = body.split("\n")
     if not eof or all(len(line.encode()) <= PIECE for line in lines):
-        return Pasted(body)
-    return Pasted("\n".join(eof.join(_pieces(line)) for line in lines), bracketed=False)
+        return Pasted(body, enter)
+    return Pasted("\n".join(eof.join(_pieces(line)) for line in lines), enter, bracketed=False)
 
 
 def _pieces(line: str) -> list[str]:

@@ -33,6 +33,7 @@ TEXT_LIMIT = 1_000_000  # characters of one Snapshot: a line of the worker's pro
 MAX_RECREATIONS = 10  # within a minute
 _PROMPT_TIMEOUT = 5.0
 _SETTLE = 0.15
+_MODE_CHANGE = 1.0
 _TYPED_CHUNK = 512
 _STATE = "#{pane_dead} #{history_size} #{cursor_x} #{cursor_y} #{alternate_on} #{pane_pid} #{pane_tty} #{pane_id}"
 
@@ -195,15 +196,20 @@ class TmuxTerminal:
         self._entered = time.monotonic()
 
     async def _type(self, text: str) -> None:
-        eof = None
+        eof, enter = None, await self._enter()
         if literal.needs_paste(text):
             await self._settle()
             eof = status.canonical_eof((await self._state()).tty)
-        for step in literal.plan(text, eof):
+        for step in literal.plan(text, eof, enter):
             if isinstance(step, literal.Typed):
                 await self._type_bytes(step.data)
             else:
                 await self._paste(step)
+
+    async def _enter(self) -> str:
+        """What a newline is typed as: see `literal`."""
+        recent = time.monotonic() - self._entered < _MODE_CHANGE
+        return "\n" if recent and not (await self._state()).alternate else "\r"
 
     async def _settle(self) -> None:
         """Give what was just entered a moment to start: whether text is pasted as a whole or in pieces depends on
@@ -221,7 +227,8 @@ class TmuxTerminal:
     async def _paste(self, step: literal.Pasted) -> None:
         marks = "-p " if step.bracketed else ""
         await self._run(
-            f"set-buffer -b text -- {quote(step.text)}", f"paste-buffer -d {marks}-b text -t {self._pane}"
+            f"set-buffer -b text -- {quote(step.text)}",
+            f"paste-buffer -d {marks}-s {quote(step.enter)} -b text -t {self._pane}",
         )
 
     # ------------------------------------------------------------------------------------------------------ reading
