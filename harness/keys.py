@@ -30,32 +30,32 @@ _SHIFTABLE = frozenset(_NAMES) - {"Enter", "Escape", "Tab", "BTab", "BSpace", "S
 _CONTROLLABLE = frozenset("abcdefghijklmnopqrstuvwxyz@[\\]^_?/")
 _SHAPE = re.compile(r"((?:[CMScms]-){0,3})(.|[A-Za-z]{2,8}|[Ff][0-9]{1,2})")
 
-_CONTROL_KEYS: dict[str, str] = {
-    **{chr(code): f"C-{chr(code + 96)}" for code in range(1, 27)},
-    "\x00": "C-Space",
-    "\r": "Enter",
-    "\x1b": "Escape",
-    "\x1c": "C-\\",
-    "\x1d": "C-]",
-    "\x1e": "C-^",
-    "\x1f": "C-_",
-    "\x7f": "BSpace",
+_CONTROL_KEYS: dict[str, Key] = {
+    **{chr(code): Key(f"C-{chr(code + 96)}") for code in range(1, 27)},
+    "\x00": Key("C-Space"),
+    "\r": Key("Enter"),
+    "\x1b": Key("Escape"),
+    "\x1c": Key("C-\\"),
+    "\x1d": Key("C-]"),
+    "\x1e": Key("C-^"),
+    "\x1f": Key("C-_"),
+    "\x7f": Key("BSpace"),
 }
 # What follows ESC [ or ESC O (ECMA-48 CSI, and SS3 of application mode).
-_CURSOR_KEYS: dict[str, str] = {
-    "A": "Up",
-    "B": "Down",
-    "C": "Right",
-    "D": "Left",
-    "F": "End",
-    "H": "Home",
-    "Z": "BTab",
-    "1~": "Home",
-    "2~": "IC",
-    "3~": "DC",
-    "4~": "End",
-    "5~": "PageUp",
-    "6~": "PageDown",
+_CURSOR_KEYS: dict[str, Key] = {
+    "A": Key("Up"),
+    "B": Key("Down"),
+    "C": Key("Right"),
+    "D": Key("Left"),
+    "F": Key("End"),
+    "H": Key("Home"),
+    "Z": Key("BTab"),
+    "1~": Key("Home"),
+    "2~": Key("IC"),
+    "3~": Key("DC"),
+    "4~": Key("End"),
+    "5~": Key("PageUp"),
+    "6~": Key("PageDown"),
 }
 # \t and \n stay text. \r\n is one line end, not two.
 _SPECIAL = re.compile(r"\x1b[\[O](?:[ABCDHFZ]|[1-6]~)|\r\n|[\x00-\x08\x0b-\x1f\x7f]")
@@ -119,7 +119,7 @@ def split_keystrokes(keystrokes: str) -> list[str | Key]:
             text.append("\n")
             continue
         _flush(text, parts)
-        parts.append(Key(_CONTROL_KEYS.get(match[0]) or _CURSOR_KEYS[match[0][2:]]))
+        parts.append(_CONTROL_KEYS.get(match[0]) or _CURSOR_KEYS[match[0][2:]])
     text.append(keystrokes[start:])
     _flush(text, parts)
     return parts

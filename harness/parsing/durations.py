@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 DEFAULT_DURATION = 1.0
 MAX_DURATION = 60.0
 
@@ -17,8 +15,6 @@ def clamp_duration(value: object, maximum: float = MAX_DURATION) -> float:
     """
     if not isinstance(value, (int, float)):
         return min(DEFAULT_DURATION, maximum)
-    if value > maximum:
-        return float(maximum)
-    if math.isnan(value) or value <= 0:
+    if not value > 0:  # NaN included; no conversion yet, for it fails on integers of more than 308 digits
         return 0.0
-    return float(value)
+    return float(min(value, maximum))

@@ -24,6 +24,7 @@ _TOKEN = re.compile(r'\\.|["{}]', re.DOTALL)
 _FLAT_OBJECT = re.compile(r"\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\}")
 _PREVIEW = 100
 _MAX_DIGITS = 400
+_MAX_DEPTH = 10_000  # far more than the decoder takes
 
 
 def parse_json(text: str, max_wait: float = MAX_DURATION) -> Reply:
@@ -52,8 +53,10 @@ def _add_braces(text: str) -> str:
 
 def _flat_object(text: str) -> str:
     for match in _FLAT_OBJECT.finditer(text):
-        if not isinstance(_load(match[0]), _Unreadable):
-            return match[0]
+        found = match[0]
+        # Without a quote it can only be JSON when it is empty: code and prose are full of other braces.
+        if ('"' in found or not found[1:-1].strip()) and not isinstance(_load(found), _Unreadable):
+            return found
     return ""
 
 
@@ -94,6 +97,8 @@ def _find_object(text: str) -> tuple[int, int]:
             if depth == 0:
                 start = token.start()
             depth += 1
+            if depth > _MAX_DEPTH:
+                return -1, -1
         else:
             depth -= 1
             if depth == 0 and start >= 0:
