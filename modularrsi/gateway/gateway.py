@@ -16,7 +16,7 @@ from modularrsi.gateway.call import Call, Desk, Line, ask
 from modularrsi.gateway.clock import Clock, SystemClock
 from modularrsi.gateway.errors import ContentFilteredError, ContextOverflowError, ReplayMiss, ReplyTruncatedError
 from modularrsi.gateway.journal import CallOutcome, Journal, MemoryJournal
-from modularrsi.gateway.messages import ChatMessage, wire
+from modularrsi.gateway.messages import ChatMessage, clean, wire
 from modularrsi.gateway.service import ServiceFault, ServiceRequest
 from modularrsi.gateway.settings import UNKNOWN_CONTEXT
 from modularrsi.gateway.usage import TokenUsage
@@ -115,7 +115,7 @@ class Gateway:
         Raises ContextOverflowError, ReplyTruncatedError, ContentFilteredError, ModelServiceError, BudgetExhausted;
         ReplayMiss in replay.
         """
-        call = Call(self._line(role), wire(messages), scope, ordinal, purpose)
+        call = Call(self._line(role), wire(messages), clean(scope), ordinal, clean(purpose))
         recorded = self._recorded(call)
         if recorded is not None:
             return _hand_on(recorded, replayed=True)
