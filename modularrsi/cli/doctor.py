@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from modularrsi.cli.lazy import load
@@ -20,14 +21,14 @@ _MARKS = {"ok": ("ok", "green"), "missing": ("--", "yellow"), "broken": ("NO", "
 def doctor(
     model: Model = None,
     base_url: BaseUrl = None,
-    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
+    api_key_env: ApiKeyEnv = "",
     call: Annotated[bool, typer.Option("--call", help="Also make one call of a few tokens to the model.")] = False,
     as_json: Json = False,
 ) -> None:
     """What works on this machine: sandboxes, cages, terminal, model endpoint, extras; and what mends the rest."""
     rows = list(load("doctor.checks").local_checks())
     if model:
-        rows.append(asyncio.run(load("doctor.endpoint").endpoint(model, base_url, api_key_env, call)))
+        rows.append(asyncio.run(load("doctor.endpoint").endpoint(model, base_url, api_key_env or None, call)))
     if as_json:
         print_json([asdict(row) for row in rows])
     else:
@@ -45,5 +46,5 @@ def _print(rows: list[Any]) -> None:
     for row in rows:
         word, colour = _MARKS[row.state]
         detail = row.detail if row.state == "ok" or not row.fix else f"{row.detail}\n-> {row.fix}"
-        table.add_row(f"[{colour}]{word}[/]", row.area, row.name, detail)
+        table.add_row(f"[{colour}]{word}[/]", row.area, escape(row.name), escape(detail))
     Console(highlight=False).print(table)

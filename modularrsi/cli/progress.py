@@ -41,7 +41,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """One line that stays."""
-        self._console.print(escape(text))
+        self._console.print(escape(text), soft_wrap=True)
 
     def planned(self, total: int, done: int) -> None:
         self._planned, self._done = total, done
@@ -58,7 +58,7 @@ class Progress:
         self._done += 1
         self._passed += result.reward is not None and result.reward >= 1.0
         self._unscored += result.reward is None
-        self._console.print(finished_line(result))
+        self._console.print(finished_line(result), soft_wrap=True)
 
     def model_event(self, text: str) -> None:
         """A retry, a rate limit: seen, not hidden."""

@@ -1,1 +1,49 @@
 """`modularrsi show` and `modularrsi verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from modularrsi.cli.lazy import load
+from modularrsi.cli.options import Json
+from modularrsi.cli.output import print_json
+from modularrsi.cli.progress import print_report
+
+
+def show(
+    target: Annotated[
+        Path, typer.Argument(help="A run's folder, one of its rollouts (RUN/TASK/ATTEMPT), or a trajectory file.")
+    ],
+    step: Annotated[int | None, typer.Option("--step", min=1, help="Only this step, in full.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Cut nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Read a run, or the trajectory of one rollout, in the terminal."""
+    found = load("runs.find").find(target)
+    if found.report is not None:
+        print_json(found.report.to_json()) if as_json else print_report(found.report)
+        return
+    if as_json:
+        print_json({"rollout": found.rollout, "trajectories": found.trajectories})
+        return
+    load("cli.trajectory").render(found, Console(highlight=False), step, full)
+
+
+def verify(run: Annotated[Path, typer.Argument(help="A run's folder.")], as_json: Json = False) -> None:
+    """Recompute a run's chain, digests and rewards; say what does not agree. Exit code 1 if anything does not."""
+    problems: list[Any] = load("runs.audit").audit(run)
+    if as_json:
+        print_json([{"where": problem.where, "message": problem.message} for problem in problems])
+    else:
+        console = Console(highlight=False)
+        for problem in problems:
+            console.print(f"{problem.where}: {problem.message}", style="red", markup=False)
+        console.print("verified: chain, digests and rewards agree" if not problems else f"{len(problems)} problems")
+    if problems:
+        raise typer.Exit(1)
+
+

@@ -14,14 +14,12 @@ from modularrsi.errors import ModularRSIError
 from modularrsi.paths import DATA_FOLDERS, data_folder, scratch_root
 from modularrsi.sandbox import availability
 from modularrsi.sandbox.base import Availability
-from modularrsi.terminal import tmux_availability
+from modularrsi.terminal.server import tmux_availability
 
 _MIN_FREE_BYTES = 2 * 1024**3
 
 _EXTRAS = {
     "harbor": ("harbor", "run benchmarks in Harbor's environments (Python >= 3.12)"),
-    "semantic": ("sentence_transformers", "embeddings for similarity and clustering"),
-    "ray": ("ray", "rollouts on a cluster"),
 }
 
 

@@ -7,8 +7,8 @@ import shutil
 
 from modularrsi.digest import digest_text
 from modularrsi.paths import scratch_root
-from modularrsi.sandbox import reap
-from modularrsi.terminal import reap as reap_terminals
+from modularrsi.sandbox.preflight import reap
+from modularrsi.terminal.server import reap as reap_terminals
 
 
 async def clear_leftovers(kind: str, run_key: str) -> None:

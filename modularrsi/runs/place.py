@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from modularrsi.errors import UserError
 from modularrsi.runs.request import RunRequest
-from modularrsi.sandbox import availability, refusals
+from modularrsi.sandbox import availability
 from modularrsi.sandbox.base import Availability
+from modularrsi.sandbox.preflight import refusals
 from modularrsi.tasks.model import Task
 
 _SHOWN = 5
@@ -55,9 +56,15 @@ def _problems(found: Availability | None, kind: str, tasks: Sequence[Task]) -> l
         return [f"the sandbox {kind} {why}"]
     problems = []
     for task in tasks:
-        reasons = [*task.unsupported(kind), *refusals(kind, task.path / "environment")]
+        reasons = [*task.unsupported(kind), *_environment(kind, task)]
         problems += [f"{task.name}: {reason}" for reason in reasons]
     return problems
+
+
+def _environment(kind: str, task: Task) -> list[str]:
+    config = task.config
+    users = [config.agent.user, config.verifier.user, *(u for s in task.steps for u in (s.agent_user, s.verifier_user))]
+    return refusals(kind, task.path / "environment", config.environment.docker_image, users)
 
 
 def _sentence(kind: str, problems: Sequence[str]) -> str:

@@ -29,7 +29,9 @@ class ModelPort:
     """Serves `model.complete` for one session. `failure` is set while the last call failed for a reason that is not
     the agent's, and cleared by the next one that succeeds."""
 
-    def __init__(self, gateway: Gateway, scope: str, recorder: Recorder, limits: Limits, first_ordinal: int = 0) -> None:
+    def __init__(
+        self, gateway: Gateway, scope: str, recorder: Recorder, limits: Limits, first_ordinal: int = 0
+    ) -> None:
         self._gateway, self._scope, self._recorder, self._limits = gateway, scope, recorder, limits
         self.turns = 0
         self.calls = first_ordinal

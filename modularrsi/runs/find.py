@@ -1,0 +1,60 @@
+"""What `show` was pointed at: a run, one of its rollouts, or a trajectory file from anywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from modularrsi.errors import UserError
+from modularrsi.runs.folder import read_state
+from modularrsi.runs.report import Report, report
+from modularrsi.store import RunReader
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run's `report`, or the `trajectories` of one rollout (one a step, ATIF) with its result if it is known."""
+
+    report: Report | None = None
+    rollout: Mapping[str, Any] | None = None
+    trajectories: tuple[dict[str, Any], ...] = field(default=())
+    source: str = ""
+
+
+def find(target: Path) -> Found:
+    """Raises UserError that says what could be shown instead."""
+    if target.is_file():
+        return Found(trajectories=(_file(target),), source=str(target))
+    run = _run_above(target)
+    if run is None:
+        raise UserError(f"{target} is neither a run's folder, nor RUN/TASK/ATTEMPT, nor a trajectory file")
+    state = read_state(run)
+    assert state is not None
+    if run == target:
+        return Found(report=report(str(run), state), source=str(run))
+    rollout = target.relative_to(run).as_posix()
+    done = state.finished.get(rollout)
+    if done is None:
+        known = ", ".join(list(state.finished)[:8]) or "none is finished yet"
+        state_word = "is not finished" if rollout in state.planned else "is not part of the run"
+        raise UserError(f"{rollout} {state_word}; finished rollouts: {known}")
+    blobs = RunReader(run).blobs
+    trajectories = tuple(json.loads(blobs.get(digest)) for digest in done.trajectory_blobs)
+    return Found(rollout=done.result.to_json(), trajectories=trajectories, source=str(target))
+
+
+def _run_above(target: Path) -> Path | None:
+    return next((folder for folder in (target, *target.parents) if (folder / "events.jsonl").is_file()), None)
+
+
+def _file(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: cannot be read as JSON: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("steps"), list):
+        raise UserError(f"{path}: not an ATIF trajectory (an object with a list `steps`)")
+    return content
