@@ -28,7 +28,7 @@ def show(
         print_json(found.report.to_json()) if as_json else print_report(found.report)
         return
     if as_json:
-        print_json({"rollout": found.rollout, "trajectories": found.trajectories})
+        print_json({"rollout": found.rollout, "trajectories": found.documents})
         return
     load("cli.trajectory").render(found, Console(highlight=False), step, full)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from modularrsi.errors import UserError
+from modularrsi.recorder.reader import load_trajectory, parse_trajectory
+from modularrsi.recorder.view import TrajectoryView
 from modularrsi.runs.folder import read_state
 from modularrsi.runs.report import Report, report
 from modularrsi.store import RunReader
@@ -16,18 +18,20 @@ from modularrsi.store import RunReader
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A run's `report`, or the `trajectories` of one rollout (one a step, ATIF) with its result if it is known."""
+    """A run's `report`, or the trajectories of one rollout (one a step of the task) with its result if it is known:
+    as they are read (`trajectories`) and as they are stored (`documents`, ATIF)."""
 
     report: Report | None = None
     rollout: Mapping[str, Any] | None = None
-    trajectories: tuple[dict[str, Any], ...] = field(default=())
+    trajectories: tuple[TrajectoryView, ...] = field(default=())
+    documents: tuple[Any, ...] = field(default=())
     source: str = ""
 
 
 def find(target: Path) -> Found:
     """Raises UserError that says what could be shown instead."""
     if target.is_file():
-        return Found(trajectories=(_file(target),), source=str(target))
+        return Found(trajectories=(load_trajectory(target),), documents=(json.loads(target.read_bytes()),), source=str(target))
     run = _run_above(target)
     if run is None:
         raise UserError(f"{target} is neither a run's folder, nor RUN/TASK/ATTEMPT, nor a trajectory file")
@@ -42,19 +46,14 @@ def find(target: Path) -> Found:
         state_word = "is not finished" if rollout in state.planned else "is not part of the run"
         raise UserError(f"{rollout} {state_word}; finished rollouts: {known}")
     blobs = RunReader(run).blobs
-    trajectories = tuple(json.loads(blobs.get(digest)) for digest in done.trajectory_blobs)
-    return Found(rollout=done.result.to_json(), trajectories=trajectories, source=str(target))
+    stored = [blobs.get(digest) for digest in done.trajectory_blobs]
+    return Found(
+        rollout=done.result.to_json(),
+        trajectories=tuple(parse_trajectory(data, str(target)) for data in stored),
+        documents=tuple(json.loads(data) for data in stored),
+        source=str(target),
+    )
 
 
 def _run_above(target: Path) -> Path | None:
     return next((folder for folder in (target, *target.parents) if (folder / "events.jsonl").is_file()), None)
-
-
-def _file(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: cannot be read as JSON: {error}") from error
-    if not isinstance(content, dict) or not isinstance(content.get("steps"), list):
-        raise UserError(f"{path}: not an ATIF trajectory (an object with a list `steps`)")
-    return content
