@@ -7,6 +7,8 @@ NUL or a lone surrogate. Services refuse what breaks it, each in its own words, 
 
 from __future__ import annotations
 
+from typing import Any
+
 from harness.types import Message
 
 BLANK = "(empty)"
@@ -42,6 +44,11 @@ def tidy(history: list[Message], prompt: str) -> tuple[list[Message], str]:
     if joined and joined[-1].role == "user":
         prompt = f"{joined.pop().content}\n\n{prompt}"
     return joined, filled(prompt)
+
+
+def is_history(value: list[Any]) -> bool:
+    """Whether everything in it is a message with a text."""
+    return all(isinstance(item, Message) and type(item.content) is str for item in value)
 
 
 def problem(history: list[Message]) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from harness.blocks import helper_block, mcp_block, skills_block
 from harness.context import Context
 from harness.errors import ContextOverflow, ModelFault, ModelUnavailable, ReplyTruncated, Stopped
-from harness.history import clean, filled, problem, tidy
+from harness.history import clean, filled, is_history, problem, tidy
 from harness.registry import Function
 from harness.tracing import Tracer, summarise
 from harness.types import (
@@ -120,8 +120,10 @@ class Steps:
         except ReplyTruncated as error:
             # Not the reply to the agent's prompt: a request of its own that `fit` did not look after.
             raise ModelUnavailable(f"{entry.key} let a truncated reply through: {error.message}") from error
-        state.history[:], prompt = tidy(state.history, prompt)
-        wrong = problem(state.history)
+        wrong = "it holds things that are not a Message"
+        if is_history(state.history):
+            state.history[:], prompt = tidy(state.history, prompt)
+            wrong = problem(state.history)
         if wrong:
             raise self._tracer.fail(entry, f"left a history that no service accepts: {wrong}")
         return prompt

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, BinaryIO, cast
 
 from harness import wire
@@ -98,13 +99,21 @@ def _check_start(start: dict[str, Any]) -> None:
 
 
 def _task(data: dict[str, Any]) -> Task:
-    skills = tuple(_fields(Skill, item, "task.skills") for item in data.get("skills") or ())
-    servers = tuple(_server(item) for item in data.get("mcp_servers") or ())
+    skills = tuple(_fields(Skill, item, "task.skills") for item in _list(data, "skills"))
+    servers = tuple(_server(item) for item in _list(data, "mcp_servers"))
     return _fields(Task, {**data, "skills": skills, "mcp_servers": servers}, "task")
 
 
-def _server(item: dict[str, Any]) -> McpServer:
-    return _fields(McpServer, {**item, "args": tuple(item.get("args") or ())}, "task.mcp_servers")
+def _server(item: Any) -> McpServer:
+    server: McpServer = _fields(McpServer, item, "task.mcp_servers")
+    return replace(server, args=tuple(server.args))
+
+
+def _list(data: dict[str, Any], name: str) -> list[Any]:
+    value = data.get(name, [])
+    if not isinstance(value, list):
+        raise WireError(f"start: task.{name} must be a list")
+    return cast("list[Any]", value)
 
 
 def _fields(kind: type[Any], data: object, where: str) -> Any:
