@@ -34,6 +34,8 @@ from modularrsi.sandbox.dockerfile_run import Packages, allowed_run, installed_p
 
 DEFAULT_SHELL = ("/bin/sh", "-c")
 _GENERIC = {"debian", "ubuntu", "busybox"}
+# Images that are a generic base with well-known tools: the host's own stand for them if it has them all.
+_WITH_TOOLS = {"buildpack-deps": ("gcc", "g++", "make", "git", "curl"), "gcc": ("gcc", "g++", "make")}
 _HOSTS = ("docker.io/library/", "docker.io/", "library/", "index.docker.io/library/")
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 _IGNORED = {
@@ -281,8 +283,17 @@ def _base_steps(image: str, number: int) -> list[Step]:
         name = name.removeprefix(host)
     if name == "python":
         return _python_steps(image, tag, number)
+    if name in _WITH_TOOLS:
+        return _tool_steps(image, _WITH_TOOLS[name], number)
     if name not in _GENERIC and image != "scratch":
         raise refuse(f"FROM {image} is not a generic base", number)
+    return []
+
+
+def _tool_steps(image: str, tools: tuple[str, ...], number: int) -> list[Step]:
+    missing = [tool for tool in tools if shutil.which(tool, path="/usr/bin:/bin") is None]
+    if missing:
+        raise refuse(f"FROM {image} needs {', '.join(missing)}, which this host does not have in /usr/bin", number)
     return []
 
 
