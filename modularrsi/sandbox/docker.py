@@ -63,17 +63,22 @@ class DockerSandbox:
         self._state = spec.scratch / f"terminal-{self._name}.json"
 
     async def start(self) -> None:
-        if self._container is not None:
-            raise SandboxError(f"sandbox {self._name} is already started", "start_failed")
+        if self._execs is not None:
+            return
         self._engine = engine = await connect()
         image = await ensure_image(engine, self._spec)
+        creation = asyncio.create_task(
+            engine.call(f"container {self._name}", "start_failed", lambda: self._create(engine, image), _CREATE_SEC)
+        )
         try:
-            self._container = await engine.call(
-                f"container {self._name}", "start_failed", lambda: self._create(engine, image), _CREATE_SEC
-            )
-            await engine.call(f"container {self._name}", "start_failed", self._begin, _CREATE_SEC)
+            self._container = await asyncio.shield(creation)
+            await engine.call(f"container {self._name}", "start_failed", self._container.start, _CREATE_SEC)
             await self._prepare(engine)
         except BaseException:
+            # A cancelled thread goes on: what it makes must be known to be removed.
+            await asyncio.wait({creation})
+            if not creation.cancelled() and creation.exception() is None:
+                self._container = creation.result()
             with contextlib.suppress(SandboxError):  # the reason for the failed start matters more
                 await asyncio.shield(self.stop())
             raise
@@ -94,25 +99,28 @@ class DockerSandbox:
         old.remove(force=True, v=True)
         return engine.client.containers.create(image, **options)
 
-    def _begin(self) -> None:
-        assert self._engine is not None
-        try:
-            self._container.start()
-        except self._engine.errors.APIError as error:
-            said = str(error.explanation)
-            if re.search(r'exec: \\?"sh\\?"', said):
-                raise SandboxError(
-                    "the image has no shell (`sh`): a sandbox needs one to run commands; add one in the Dockerfile",
-                    "start_failed",
-                ) from error
-            raise
-
     async def _prepare(self, engine: Engine) -> None:
-        config = (await ask(engine.address, "GET", f"/containers/{self._container.id}/json"))["Config"]
+        config = (await self._inspect(engine))["Config"]
         self.workdir = config.get("WorkingDir") or "/"
-        self._execs = Execs(engine.address, self._container.id, config.get("User") or "0")
-        found = (await self._execs.script(_SETUP, timeout_sec=_SETUP_SEC)).decode("utf-8", "replace").strip()
+        execs = Execs(engine.address, self._container.id, config.get("User") or "0")
+        try:
+            found = (await execs.script(_SETUP, timeout_sec=_SETUP_SEC)).decode("utf-8", "replace")
+        except SandboxError as error:
+            raise await self._why_ended(engine, error) from error
         self._shell = "bash" if found.startswith("/") else "sh"
+        self._execs = execs
+
+    async def _why_ended(self, engine: Engine, error: SandboxError) -> SandboxError:
+        """What a container died of that did not live until its first command. 126, 127: its init found no program."""
+        state = (await self._inspect(engine))["State"]
+        if not state["Running"] and state["ExitCode"] in (126, 127):
+            why = "the image has no shell (`sh`): a sandbox needs one to run commands; add one in the Dockerfile"
+        else:
+            why = f"the container {self._name} ended at once (exit code {state['ExitCode']}): {error}"
+        return SandboxError(why, "start_failed")
+
+    async def _inspect(self, engine: Engine, timeout_sec: float = 30.0) -> dict[str, Any]:
+        return await ask(engine.address, "GET", f"/containers/{self._container.id}/json", None, timeout_sec)
 
     async def exec(
         self,
@@ -175,17 +183,17 @@ class DockerSandbox:
         if self._engine is None or self._execs is None:
             return False
         try:
-            state = await ask(self._engine.address, "GET", f"/containers/{self._container.id}/json", None, _PROBE_SEC)
+            return bool((await self._inspect(self._engine, _PROBE_SEC))["State"]["Running"])
         except SandboxError:
             return False
-        return bool(state["State"]["Running"])
 
     async def stop(self) -> None:
         self._execs = None
         engine = self._engine
-        if engine is None:
+        if engine is None or self._container is None:
             return
-        await remove_container(engine, self._name)
+        await remove_container(engine, self._container.id)
+        self._container = None
         self._state.unlink(missing_ok=True)
         if self._spec.network:
             await engine.call("remove network", "stop_failed", lambda: remove_networks(engine))

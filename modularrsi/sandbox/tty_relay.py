@@ -107,7 +107,10 @@ class Engine:
         if len(fields) < 2 or not fields[1].isdigit():
             raise Failed("that is no Docker Engine")
         if int(fields[1]) >= 400:
-            raise Failed(content.decode("utf-8", "replace").strip()[-500:])
+            try:
+                raise Failed(json.loads(content)["message"])
+            except (ValueError, KeyError, TypeError):
+                raise Failed(content.decode("utf-8", "replace").strip()[-500:]) from None
         if int(fields[1]) == 101 or not content.lstrip().startswith(b"{"):
             return {}
         return json.loads(content)
@@ -201,15 +204,20 @@ def guard(shell: Shell, stream: socket.socket) -> int:
 
 
 def copy(stream: socket.socket, first: bytes, resized: int, shell: Shell) -> None:
-    """Copy both ways until the shell's stream ends or this terminal hangs up."""
+    """Copy both ways until the shell's stream ends or this terminal hangs up.
+
+    Never waits for the container to take input: it may itself be waiting for its output to be taken.
+    """
     write(1, first)
-    sources = [stream.fileno(), 0, resized]
+    stream.setblocking(False)
+    waiting = bytearray()
     while True:
-        ready, _, _ = select.select(sources, [], [])
+        readable = [stream, resized] + ([0] if len(waiting) < BLOCK else [])
+        ready, writable, _ = select.select(readable, [stream] if waiting else [], [])
         if resized in ready:
             os.read(resized, BLOCK)
             shell.resize()
-        if stream.fileno() in ready:
+        if stream in ready:
             data = stream.recv(BLOCK)
             if not data:
                 return
@@ -218,7 +226,9 @@ def copy(stream: socket.socket, first: bytes, resized: int, shell: Shell) -> Non
             data = os.read(0, BLOCK)
             if not data:
                 return
-            stream.sendall(data)
+            waiting += data
+        if stream in writable:
+            del waiting[: stream.send(waiting)]
 
 
 def write(handle: int, data: bytes) -> None:
