@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from harness.conformance.base import ContextFactory, require
 from harness.conformance.scenes import ENDLESS, UNREADABLE, reply, turns_asked, typed
@@ -51,30 +51,22 @@ def case_first_request_names_the_task(fn: Drive, make_context: ContextFactory) -
 def case_never_acts_on_an_unreadable_reply(fn: Drive, make_context: ContextFactory) -> None:
     """Of replies that cannot be read, or were cut off, nothing is typed; the run goes on after them."""
     cut = ReplyTruncated("cut off", '{"commands": [{"keystrokes": "echo DANGER\\n"}, {"keystr')
-    ctx = make_context(_never, model=[UNREADABLE, cut, reply("safe\n")], limits=Limits(max_turns=3))
+    recover = _always(Recovery(prompt="Once more."))
+    ctx = make_context(recover, _never, model=[UNREADABLE, cut, reply("safe\n")], limits=Limits(max_turns=3))
     ctx.drive()
     require(typed(ctx) == "safe\n", f"typed {typed(ctx)!r}, expected only the readable reply's command")
 
 
 def case_asks_with_the_prompt_of_recover(fn: Drive, make_context: ContextFactory) -> None:
     """After a fault the agent reads what `recover` wrote."""
-
-    @function(module="agent_loop", point="recover", describes="asks")
-    def recover(fault: Fault, ctx: Context) -> Recovery:
-        return Recovery(prompt="PLEASE-ONCE-MORE")
-
     model = ScriptedModel([UNREADABLE, reply("ls\n")])
-    make_context(recover, _never, model=model, limits=Limits(max_turns=2)).drive()
+    make_context(_always(Recovery(prompt="PLEASE-ONCE-MORE")), _never, model=model, limits=Limits(max_turns=2)).drive()
     require("PLEASE-ONCE-MORE" in _last_message(model, 1), "the prompt of `recover` was not sent")
 
 
 def case_uses_the_reply_of_recover(fn: Drive, make_context: ContextFactory) -> None:
     """A reply that `recover` puts in place of the faulty one is acted on."""
-
-    @function(module="agent_loop", point="recover", describes="salvages")
-    def recover(fault: Fault, ctx: Context) -> Recovery:
-        return Recovery(reply=reply("salvaged\n"))
-
+    recover = _always(Recovery(reply=reply("salvaged\n")))
     ctx = make_context(recover, _never, model=[UNREADABLE, reply("next\n")], limits=Limits(max_turns=2))
     ctx.drive()
     require(typed(ctx) == "salvaged\nnext\n", f"typed {typed(ctx)!r}")
@@ -82,32 +74,18 @@ def case_uses_the_reply_of_recover(fn: Drive, make_context: ContextFactory) -> N
 
 def case_ends_when_recover_says_so(fn: Drive, make_context: ContextFactory) -> None:
     """`Recovery.stop` ends the run: nothing more is asked."""
-
-    @function(module="agent_loop", point="recover", describes="gives up")
-    def recover(fault: Fault, ctx: Context) -> Recovery:
-        return Recovery(stop="hopeless")
-
     model = ScriptedModel([UNREADABLE], then=reply("ls\n"))
-    ending = make_context(recover, _never, model=model, limits=Limits(max_turns=9)).drive()
+    ending = make_context(_always(Recovery(stop="hopeless")), _never, model=model, limits=Limits(max_turns=9)).drive()
     require(turns_asked(model) == 1, f"{turns_asked(model)} turns were asked for, expected an end after the first")
     require(ending.reason not in (*_FAILED, "complete", "max_turns"), f"it ended with {ending}")
 
 
 def case_ends_when_salvage_never_helps(fn: Drive, make_context: ContextFactory) -> None:
     """A `recover` that always offers another unreadable reply does not hold the run."""
-    calls = 0
-
-    @function(module="agent_loop", point="recover", describes="salvages badly")
-    def recover(fault: Fault, ctx: Context) -> Recovery:
-        nonlocal calls
-        calls += 1
-        if calls > ENDLESS:
-            raise RecursionError("asked to recover without end")
-        return Recovery(reply=UNREADABLE)
-
+    recover = _always(Recovery(reply=UNREADABLE))
     model = ScriptedModel(then=UNREADABLE)
     ending = make_context(recover, _never, model=model, limits=Limits(max_turns=4)).drive()
-    require(ending.reason not in _FAILED, f"it ended with {ending} after {calls} calls of `recover`")
+    require(ending.reason not in _FAILED, f"it ended with {ending}")
 
 
 def case_stops_on_the_decision(fn: Drive, make_context: ContextFactory) -> None:
@@ -142,8 +120,10 @@ def case_decides_on_observed_turns_only(fn: Drive, make_context: ContextFactory)
         seen.append((turn.number, turn.stage))
         return Decision(turn.reply.complete and ctx.state.pending_completion, "twice")
 
+    recover = _always(Recovery(prompt="Once more."))
     answers = [reply(complete=True), reply("ls\n"), reply(complete=True), UNREADABLE, reply(complete=True)]
-    ending = make_context(decide, model=ScriptedModel(answers, then=reply()), limits=Limits(max_turns=9)).drive()
+    model = ScriptedModel(answers, then=reply())
+    ending = make_context(recover, decide, model=model, limits=Limits(max_turns=9)).drive()
     expected = [(1, "observed"), (2, "observed"), (3, "observed"), (5, "observed")]
     require(seen == expected, f"`decide` saw {seen}, expected {expected}")
     require(ending.reason == "complete", f"it ended with {ending}")
@@ -194,6 +174,21 @@ def _never(turn: Turn, advice: Sequence[Advice], ctx: Context) -> Decision:
 @function(module="completion", point="decide", describes="believes the agent")
 def _stop_when_claimed(turn: Turn, advice: Sequence[Advice], ctx: Context) -> Decision:
     return Decision(turn.reply.complete, "claimed")
+
+
+def _always(recovery: Recovery) -> Callable[[Fault, Context], Recovery]:
+    """A `recover` that always answers the same, and fails once it is asked without end."""
+    calls = 0
+
+    @function(module="agent_loop", point="recover", describes="always the same")
+    def recover(fault: Fault, ctx: Context) -> Recovery:
+        nonlocal calls
+        calls += 1
+        if calls > ENDLESS:
+            raise RecursionError("asked to recover without end")
+        return recovery
+
+    return recover
 
 
 def _last_message(model: ScriptedModel, request: int) -> str:

@@ -77,10 +77,10 @@ def case_comes_to_an_end(fn: Recover, make_context: ContextFactory) -> None:
     )
     for failure in failures:
         model = ScriptedModel(then=failure)
-        ending = make_context(model=model, limits=Limits(max_turns=20 * MOST_FAULTS)).drive()
+        ending = make_context(model=model, limits=Limits(max_turns=2 * MOST_FAULTS)).drive()
         asked = turns_asked(model)
         require(ending.reason != "function_error", f"{ending}")
-        require(asked <= 2 * MOST_FAULTS, f"{asked} requests, all answered with {failure!r:.60}")
+        require(asked <= MOST_FAULTS, f"{asked} requests, all answered with {failure!r:.60}")
 
 
 def case_only_advises(fn: Recover, make_context: ContextFactory) -> None:

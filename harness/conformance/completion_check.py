@@ -47,9 +47,9 @@ def case_only_looks(fn: Check, make_context: ContextFactory) -> None:
     """A check types nothing, leaves the state alone, and says the same when asked again about the same turn."""
     for step in _observed():
         ctx = make_context()
-        first = _check(fn, step, ctx)
+        enter(ctx, step)
         before = remembered(ctx)
-        again = checked(fn(step, ctx), Advice)
+        first, again = checked(fn(step, ctx), Advice), checked(fn(step, ctx), Advice)
         require(remembered(ctx) == before, "changed the state")
         require(not typed(ctx), "typed into the terminal")
         require(again == first, f"said {first.stop}, then {again.stop} about the same turn")

@@ -135,9 +135,9 @@ def case_tiny_windows_end(fn: Fit, make_context: ContextFactory) -> None:
 
 def case_does_not_compress_for_ever(fn: Fit, make_context: ContextFactory) -> None:
     """In a run of 60 turns the requests for summaries stay in proportion, and the run reaches its end."""
-    for window, most in ((24_000, 60), (6_000, 240)):
+    for window, most in ((24_000, 30), (6_000, 120)):
         service = Service(window)
-        terminal = ScriptedTerminal(respond=lambda keys: keys + "one more line of the build\n" * 40)
+        terminal = ScriptedTerminal(respond=lambda keys: keys + "one more line of the build\n" * 100)
         limits = Limits(max_turns=60, context_tokens=window, output_tokens=window)
         ctx = make_context(_patient, model=service, terminal=terminal, limits=limits)
         ending = ctx.drive()

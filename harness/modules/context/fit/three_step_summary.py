@@ -4,7 +4,7 @@ Source: Terminus-2's context management. What differs, and why:
 
 * The pending prompt (the last observation, or the question whether the agent is sure) is replaced by the hand-over
   there, and lost. Here its tail, at most `TAIL_TOKENS`, closes the hand-over.
-* The margin is at most a quarter of the window and at least a reply's limit, and a summary waits until half a margin of
+* The margin is at most a third of the window and at least a reply's limit, and a summary waits until half a margin of
   text has come since the last one. A window below the margin would otherwise ask for a summary in each turn, for ever
   (the complaint "condensation loop": OpenHands#8630, OpenHands#10873).
 * Each part of a hand-over has a share of the window, so that three long answers cannot fill it again.
@@ -27,8 +27,8 @@ SCREEN_CHARS = 1_000
 """How much of the screen the short hand-overs show."""
 TAIL_TOKENS = 4_000
 """How much of the pending prompt is handed over: the whole of an observation of 10,000 bytes, nearly always."""
-SHARES = 12
-"""A hand-over has at most nine parts of one share of the free window each; the rest stays free."""
+SHARES = 18
+"""A hand-over has at most nine parts of one share of the free window each: half of it stays free."""
 SMALLEST_SHARE = 100
 """Tokens below which a part says nothing. A window that has no room for this cannot be helped."""
 
@@ -81,7 +81,7 @@ def _window(pending: Pending, ctx: Context) -> int:
 
 def _is_due(pending: Pending, ctx: Context, window: int, first: Message) -> bool:
     history = ctx.state.history
-    margin = min(max(ctx.limits.summarize_below_tokens, ctx.limits.output_tokens or 0), window // 4)
+    margin = min(max(ctx.limits.summarize_below_tokens, ctx.limits.output_tokens or 0), window // 3)
     used = tokens.count(history)
     if window - used >= margin and used + tokens.count_text(pending.prompt) <= window:
         return False

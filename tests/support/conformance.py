@@ -1,0 +1,16 @@
+"""Helpers for the tests of the conformance suites."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from harness.conformance.base import run_suite
+from harness.registry import tagged
+
+
+def failures(fn: Callable[..., Any]) -> dict[str, str]:
+    """Case → what it says, for the cases that a tagged function fails."""
+    results = run_suite(tagged(fn).point, fn)
+    assert results
+    return {result.case: result.message for result in results if not result.ok}
