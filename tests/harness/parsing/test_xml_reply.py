@@ -158,6 +158,7 @@ def test_a_reply_cut_off_after_its_response_is_salvaged_and_readable() -> None:
     whole = text(rest="<task_complete>false</task_complete>")
     for tail in ("", "\nNow I will expl", "\n<analysis>what"):
         saved = salvage_xml("Let me see. " + whole + tail)
+        assert saved is not None
         assert saved == "Let me see. " + whole
         reply = parse_xml(saved)
         assert (reply.commands, reply.error) == ((Command("ls\n", 0.1),), "")
