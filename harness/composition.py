@@ -69,15 +69,27 @@ class Composition:
     def default(cls, registry: Registry, root: str | os.PathLike[str] | None = None) -> Composition:
         """The library's own choice: `composition.json` at its root, else the first function by (order, name) of each
         point that must have one, and none elsewhere. Raises CompositionError for an unreadable file."""
-        file = os.path.join(root, DEFAULT_FILE) if root else ""
-        if os.path.isfile(file):
-            with open(file, "rb") as content:
-                return cls.from_json(content.read(), file)
+        brought = cls.brought(root) if root else None
+        if brought is not None:
+            return brought
         chosen: dict[str, tuple[str, ...]] = {}
         for key, point in POINTS.items():
             names = tuple(entry.name for entry in registry.functions(key))
             chosen[key] = names[:1] if point.arity == "one" else ()
         return cls(chosen)
+
+    @classmethod
+    def brought(cls, root: str | os.PathLike[str]) -> Composition | None:
+        """The `composition.json` at a library's root, or None when it brings none. Raises CompositionError."""
+        file = os.path.join(root, DEFAULT_FILE)
+        if not os.path.isfile(file):
+            return None
+        with open(file, "rb") as content:
+            return cls.from_json(content.read(), file)
+
+    def keys(self) -> frozenset[str]:
+        """`module/point/name` of everything in it."""
+        return frozenset(f"{point}/{name}" for point, names in self.functions.items() for name in names)
 
     # ------------------------------------------------------------------------------------------------- validation
 
@@ -116,9 +128,9 @@ class Composition:
             if point not in POINTS:
                 yield f"unknown point {point!r}{nearest(point, POINTS)}"
                 continue
-            known = [entry.name for entry in registry.functions(point)]
             for name in names:
-                if name not in known:
+                if not registry.knows(f"{point}/{name}"):
+                    known = [key.removeprefix(f"{point}/") for key in registry.known() if key.startswith(f"{point}/")]
                     yield f"{point} has no function {name!r}{nearest(name, known)}"
 
     def _counts(self) -> Iterator[str]:
@@ -176,8 +188,8 @@ def _match(reference: str, others: list[Function], registry: Registry) -> tuple[
     *place, name = reference.split("/")
     point = _POINT_NAMES.get(place[0], "") if len(place) == 1 else "/".join(place)
     key = f"{point}/{name}"
-    if key not in registry:
-        known = [*POINTS, *(entry.key for entry in registry.functions())]
+    if not registry.knows(key):
+        known = [*POINTS, *registry.known()]
         return [], f"there is no such function or point{nearest(key if point else reference, known)}"
     return [other for other in others if other.key == key], ""
 

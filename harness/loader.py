@@ -14,13 +14,14 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from types import CodeType, ModuleType, TracebackType
 from typing import Any, cast
 
 from harness.errors import LibraryError
-from harness.registry import TAG_ATTRIBUTE, Registry
+from harness.points import POINTS
+from harness.registry import TAG_ATTRIBUTE, Registry, nearest
 
 MANIFEST = "manifest.json"
 DEFAULT_COMPOSITION = "composition.json"
@@ -41,9 +42,10 @@ def seed_library_path() -> str:
     return os.path.dirname(os.path.realpath(__file__))
 
 
-def load_library(path: str | os.PathLike[str]) -> Library:
-    """Read, verify and import every function of a tree.
+def load_library(path: str | os.PathLike[str], only: Collection[str] | None = None) -> Library:
+    """Read and verify a tree, and import its functions.
 
+    `only`: import just these (`module/point/name`), as a worker does; the others are verified and known by name.
     Raises LibraryError naming the file (and line): a symbolic link, a file in the wrong place, a digest that is not the
     manifest's, a file the manifest lacks, code that does not compile, raises on import, or is not one tagged function.
     """
@@ -54,9 +56,13 @@ def load_library(path: str | os.PathLike[str]) -> Library:
     digest = tree_digest(files)
     registry = Registry()
     for name in sorted(contents):
-        if name.endswith(".py") and not name.endswith("/__init__.py"):
-            target = _load_function(root, name, contents[name], digest)
-            registry.add(target, name, files[name])
+        if not name.startswith("modules/") or name.endswith("/__init__.py"):
+            continue
+        key = name.removeprefix("modules/").removesuffix(".py")
+        if only is None or key in only:
+            registry.add(_load_function(root, name, contents[name], digest), name, files[name])
+        else:
+            registry.declare(key)
     return Library(root, registry, digest, files)
 
 
@@ -104,6 +110,9 @@ def _check_file_name(name: str) -> None:
         return
     if len(parts) != 4 or not parts[-1].endswith(".py"):
         raise LibraryError(f"{name}: a library holds modules/<module>/<point>/<name>.py and nothing else")
+    point = "/".join(parts[1:3])
+    if point not in POINTS:
+        raise LibraryError(f"{name}: unknown point {point!r}{nearest(point, POINTS)}")
 
 
 def _read(root: str, name: str) -> bytes:

@@ -87,6 +87,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._functions: dict[str, Function] = {}
+        self._declared: set[str] = set()
 
     def add(self, target: Callable[..., Any], source_path: str = "", digest: str = "") -> Function:
         """Check and keep one tagged function.
@@ -103,8 +104,20 @@ class Registry:
         self._functions[entry.key] = entry
         return entry
 
+    def declare(self, key: str) -> None:
+        """Make `module/point/name` known without its code: the library has it, this rollout does not run it."""
+        self._declared.add(key)
+
+    def knows(self, key: str) -> bool:
+        """Whether the library has this function, loaded or only declared."""
+        return key in self._functions or key in self._declared
+
+    def known(self) -> list[str]:
+        """The keys of all functions the library has, loaded or only declared, sorted."""
+        return sorted(self._declared.union(self._functions))
+
     def functions(self, point: str = "") -> tuple[Function, ...]:
-        """All functions, or those at `module/point`, by (point in the table's order, order, name)."""
+        """All loaded functions, or those at `module/point`, by (point in the table's order, order, name)."""
         places = {key: index for index, key in enumerate(POINTS)}
         chosen = [entry for entry in self._functions.values() if not point or entry.point == point]
         return tuple(sorted(chosen, key=lambda entry: (places[entry.point], entry.tag.order, entry.name)))

@@ -19,6 +19,7 @@ from harness.composition import Composition
 from harness.errors import CompositionError, EngineRefusal, LibraryError, WireError
 from harness.kernel import Rollout
 from harness.loader import load_library
+from harness.registry import Function
 from harness.types import Ending, Limits, McpServer, Skill, Task
 
 DETAIL_CHARS = 2000
@@ -60,12 +61,7 @@ def serve(engine: Engine) -> Ending:
     _check_start(start)
     task, limits = _task(start["task"]), _fields(Limits, start.get("limits") or {}, "limits")
     try:
-        library = load_library(start["library"])
-        chosen = start.get("composition")
-        composition = (
-            Composition.default(library.registry, library.root) if chosen is None else Composition.from_json(chosen)
-        )
-        active = composition.resolve(library.registry)
+        active = _active(start["library"], start.get("composition"))
     except LibraryError as error:
         return Ending("library_error", str(error))
     except CompositionError as error:
@@ -80,6 +76,14 @@ def serve(engine: Engine) -> Ending:
         limits,
     )
     return rollout.drive()
+
+
+def _active(root: str, given: Any) -> dict[str, tuple[Function, ...]]:
+    """The functions to run. Only they are imported, so a large library does not make a worker slow."""
+    composition = Composition.brought(root) if given is None else Composition.from_json(given)
+    library = load_library(root, composition and composition.keys())
+    composition = composition or Composition.default(library.registry)
+    return composition.resolve(library.registry)
 
 
 def finish(engine: Engine, ending: Ending) -> None:

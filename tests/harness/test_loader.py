@@ -15,6 +15,7 @@ from harness.errors import LibraryError
 from harness.kernel import Rollout
 from harness.loader import load_library
 from harness.scripted import ScriptedModel, ScriptedSandbox, ScriptedTerminal
+from harness.standins import STANDINS
 from harness.types import Task
 
 LIMIT = "modules/observation/limit/cut.py"
@@ -83,6 +84,34 @@ def test_nothing_of_it_is_on_the_path_and_no_byte_code_is_written(tmp_path: Path
     names = [name for name in sys.modules if name.startswith(f"_harness_lib_{library.digest[:12]}_")]
     assert f"_harness_lib_{library.digest[:12]}_tools_route_route" in names
     assert len(names) == len(MINIMAL)
+
+
+def test_only_what_is_asked_for_is_imported_but_all_of_it_is_verified(tmp_path: Path) -> None:
+    root = write_library(tmp_path, MINIMAL, {LIMIT: "raise SystemExit('must not run')\n"})
+    whole = set(MINIMAL) | {LIMIT}
+    library = load_library(root, {"observation/limit/limit", "tools/route/route"})
+    assert [entry.name for entry in library.registry.functions()] == ["limit", "route"]
+    assert set(library.files) == whole
+    assert library.registry.knows("observation/limit/cut") and "observation/limit/cut" not in library.registry
+    assert len(library.registry.known()) == len(whole)
+    write_manifest(root)
+    (root / LIMIT).write_text("")
+    with pytest.raises(LibraryError, match=r"cut\.py: sha256"):
+        load_library(root, {"tools/route/route"})
+
+
+def test_relations_to_functions_that_are_not_imported_can_be_checked(tmp_path: Path) -> None:
+    text = source("observation/refine", "a", SIGNATURE, "return text", conflicts=["refine/b"], needs=["limit/nope"])
+    other = source("observation/refine", "b", SIGNATURE, "return text")
+    root = write_library(
+        tmp_path, MINIMAL, {"modules/observation/refine/a.py": text, "modules/observation/refine/b.py": other}
+    )
+    composition = Composition({
+        **{entry.point: (entry.name,) for entries in STANDINS.values() for entry in entries},
+        "observation/refine": ("a",),
+    })
+    problems = composition.problems(load_library(root, composition.keys()).registry)
+    assert len(problems) == 1 and problems[0].startswith("observation/refine/a needs 'limit/nope': there is no such")
 
 
 def test_a_function_file_may_hold_dataclasses(tmp_path: Path) -> None:
@@ -185,6 +214,12 @@ def test_a_pipe_is_refused_and_does_not_hang(tmp_path: Path) -> None:
 def test_a_file_in_the_wrong_place_is_refused(tmp_path: Path, name: str) -> None:
     write_library(tmp_path, MINIMAL, {name: ""})
     with pytest.raises(LibraryError, match=f"{name}: a library holds"):
+        load_library(tmp_path)
+
+
+def test_a_folder_that_is_no_point_is_refused(tmp_path: Path) -> None:
+    write_library(tmp_path, MINIMAL, {"modules/observation/limits/cut.py": limit("return text")})
+    with pytest.raises(LibraryError, match=r"limits/cut\.py: unknown point 'observation/limits'; did you mean"):
         load_library(tmp_path)
 
 
