@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,10 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("the shared acceptance cases are not here")
     return folder
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A temporary folder whose path is short enough for sockets below it."""
+    with tempfile.TemporaryDirectory(prefix="mr-", dir="/tmp") as name:
+        yield Path(name)

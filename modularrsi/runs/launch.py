@@ -5,6 +5,7 @@ Nothing is started before everything that can be checked has been: tasks, sandbo
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -105,8 +106,12 @@ async def _run(prepared: _Prepared, name: str, store: RunStore, listener: Listen
             concurrency=request.concurrency,
             on_change=listener.phase,
         )
-        if state.open_rollouts or not state.complete:
-            await execute(store, state, plans, machinery)
+        try:
+            if state.open_rollouts or not state.complete:
+                await execute(store, state, plans, machinery)
+        finally:
+            # The environments that were built for this run; rollouts have removed their own folders.
+            shutil.rmtree(run_scratch(run_key), ignore_errors=True)
     return report(str(store.folder), store.fold(reduce, RunState()))
 
 

@@ -15,19 +15,13 @@ from modularrsi.runs.acting import reference_acting
 from modularrsi.runs.launch import launch
 from modularrsi.runs.report import Report
 from modularrsi.runs.request import RunRequest
-from modularrsi.sandbox import availability
 from support.listening import Heard
+from support.usable import usable
 
 TASKS = Path(__file__).parent.parent / "tasks"
 BROKEN = Path(__file__).parent.parent / "tasks_broken"
 ALL = sorted(path.name for path in TASKS.iterdir())
 NEEDS_DOCKER = {"other-user": "USER"}
-
-
-def usable(kind: str) -> None:
-    found = next(one for one in availability() if one.kind == kind)
-    if not found.usable:
-        pytest.skip(f"{kind}: {found.detail}; {found.fix}")
 
 
 def run(tmp_path: Path, agent: str, kind: str, folders: list[Path], attempts: int = 2) -> tuple[Report, Heard]:
