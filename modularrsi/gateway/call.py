@@ -50,7 +50,7 @@ class Desk:
 class Call:
     """The question, and the reckoning of its attempts so far.
 
-    `digest` is of model, parameters and messages: the same question has the same digest at any address.
+    `digest` is of role, model, parameters and messages: the same question has the same digest at any address.
     """
 
     line: Line
@@ -63,7 +63,8 @@ class Call:
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.digest = digest_value({"parameters": self.line.settings.parameters(), "messages": self.messages})
+        question = {"parameters": self.line.settings.parameters(), "messages": self.messages}
+        self.digest = digest_value({"role": self.line.role, **question})
 
     def worst_case(self) -> tuple[int, Decimal | None]:
         """(tokens, US dollars or None for an unknown price) that one attempt can take at most."""

@@ -1,6 +1,6 @@
 """The record of calls: what was sent, and what came back, before anyone acts on it.
 
-A call is named by its scope (say, one rollout), its ordinal within it, and the digest of model, parameters and
+A call is named by its scope (say, one rollout), its ordinal within it, and the digest of role, model, parameters and
 messages. The digest is part of the name, so that a recording never answers a question that was not asked.
 
 A `CallStart` is written before an attempt is sent, a `CallOutcome` before the reply is handed on. A start without an

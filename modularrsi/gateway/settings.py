@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any, Literal, cast, get_args
 from urllib.parse import urlsplit
 
+from modularrsi.digest import canonical_json
 from modularrsi.errors import UserError
 
 ModelRole = Literal["solver", "analyst", "editor", "reviewer", "composer"]
@@ -204,6 +205,10 @@ def _check_extra(extra: Mapping[str, Any], where: str) -> None:
             raise UserError(f"{where}.{name} is set by the engine; use the field of the model's own table")
         if "key" in name.lower() or "authorization" in name.lower():
             raise UserError(f"{where}.{name} looks like a key; name its place with api_key_env or api_key_file")
+        try:
+            canonical_json(extra[name])
+        except ValueError as error:
+            raise UserError(f"{where}.{name} cannot be sent: {error}") from error
 
 
 def _check_url(settings: ModelSettings, where: str) -> None:

@@ -151,6 +151,7 @@ class OpenAIServer:
         self.stopping = threading.Event()
         self._kept: dict[str, Reply] = {}
         self._lock = threading.Lock()
+        self._came = threading.Condition(self._lock)
         self._log = log
         self._http = _HTTP(("127.0.0.1", port), _Handler, self)
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
@@ -168,6 +169,12 @@ class OpenAIServer:
         """Serve in this thread until the process ends."""
         self._http.serve_forever()
 
+    def wait_for(self, requests: int, seconds: float = 30.0) -> None:
+        """Block until so many requests have come. Raises TimeoutError."""
+        with self._came:
+            if not self._came.wait_for(lambda: len(self.requests) >= requests, seconds):
+                raise TimeoutError(f"{len(self.requests)} of {requests} requests came")
+
     def stats(self) -> dict[str, int]:
         with self._lock:
             return {"requests": len(self.requests), "generated": self.generated, "repeats": self.repeats,
@@ -180,6 +187,7 @@ class OpenAIServer:
             kept = self._kept.get(name) if name else None
             request = Request(len(self.requests), path, headers, body, time.monotonic(), kept is not None)
             self.requests.append(request)
+            self._came.notify_all()
             self.repeats += kept is not None
             self._write(request)
         if kept is not None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,8 @@ def test_name_of_the_output_limit(url: str | None, field: Any, expected: str) ->
         ({"model": "m", "extra": {"stream": True}}, "extra.stream"),
         ({"model": "m", "extra": {"api_key": KEY}}, "looks like a key"),
         ({"model": "m", "extra": 3}, "extra must be a table"),
+        ({"model": "m", "extra": {"seed": float("nan")}}, "extra.seed cannot be sent"),
+        ({"model": "m", "extra": {"when": date(2025, 1, 1)}}, "extra.when cannot be sent"),
         ({"model": "m", "api_key_env": "A", "api_key_file": "B"}, "keep one"),
         ({"model": "m", "api_key": KEY}, "api_key"),
     ],
