@@ -21,10 +21,10 @@ from typing import Any
 
 from modularrsi.errors import SandboxError
 from modularrsi.processes import Process, identify
+from modularrsi.sandbox.streams import Output, spool
 
 HELPER = Path(__file__).with_name("bwrap_helper.py")
 _MESSAGE_BYTES = 65_536
-_CHUNK = 65_536
 
 
 class _HelperRoot:
@@ -96,7 +96,7 @@ def open_socket(plan: dict[str, Any], timeout_sec: float) -> tuple[socket.socket
         raise SandboxError(f"the sandbox's helper does not start: {error}", "start_failed") from error
     try:
         channel.settimeout(timeout_sec)
-        handle = _memfd(json.dumps(plan).encode())
+        handle = spool(json.dumps(plan).encode())
         try:
             socket.send_fds(channel, [b"plan"], [handle])
         finally:
@@ -117,62 +117,6 @@ def _read_hello(raw: bytes) -> Hello:
     if any(process is None for process in found):
         raise SandboxError("the sandbox ended as soon as it was ready", "start_failed")
     return Hello(*[process for process in found if process is not None])
-
-
-def _memfd(data: bytes) -> int:
-    handle = os.memfd_create("modularrsi")
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
-    os.lseek(handle, 0, os.SEEK_SET)
-    return handle
-
-
-class Output:
-    """Reads one stream of a command: keeps the first `limit` bytes, drains the rest so that nothing blocks."""
-
-    def __init__(self, limit: int) -> None:
-        self._reader, self.writer = os.pipe()
-        os.set_blocking(self._reader, False)
-        self._limit = limit
-        self._data = bytearray()
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._reader, self._read)
-        self._keeping = True
-        self.truncated = False
-        self.open = True
-
-    def close_writer(self) -> None:
-        os.close(self.writer)
-
-    def _read(self) -> bool:
-        """One chunk; False when there is nothing (now, or any more)."""
-        try:
-            chunk = os.read(self._reader, _CHUNK)
-        except BlockingIOError:
-            return False
-        if not chunk:
-            self.close()
-        elif self._keeping:
-            room = self._limit - len(self._data)
-            self._data += chunk[:room]
-            self.truncated = self.truncated or len(chunk) > room
-        return bool(chunk)
-
-    def take(self) -> bytes:
-        """All that has been written up to now. What a detached child writes later is read and dropped, so that it
-        neither blocks nor dies of a closed pipe."""
-        budget = 64  # a child that prints without end must not hold the command up
-        while self.open and budget and self._read():
-            budget -= 1
-        self._keeping = False
-        return bytes(self._data)
-
-    def close(self) -> None:
-        if self.open:
-            self.open = False
-            self._loop.remove_reader(self._reader)
-            os.close(self._reader)
 
 
 @dataclass(slots=True)
@@ -215,7 +159,7 @@ class Channel:
         pending = _Pending(self._loop.create_future(), self._loop.create_future())
         out, err = Output(output_limit), Output(output_limit)
         self._outputs = {output for output in self._outputs if output.open} | {out, err}
-        handle = _memfd(json.dumps({**request, "id": number}).encode())
+        handle = spool(json.dumps({**request, "id": number}).encode())
         try:
             socket.send_fds(self._socket, [b"do"], [handle, stdin, out.writer if stdout is None else stdout, err.writer])
         except OSError as error:
@@ -237,7 +181,7 @@ class Channel:
         except OSError:
             raw = b""
         if not raw:
-            self._lose()
+            self.close()
             return
         message = json.loads(raw)
         pending = self._pending.get(message["id"])
@@ -250,19 +194,17 @@ class Channel:
         if not pending.finished.done():
             pending.finished.set_result(message)
 
-    def _lose(self) -> None:
-        self.close()
+    def close(self) -> None:
+        """Closing the socket ends the sandbox, and every command in it."""
+        if not self.open:
+            return
+        self.open = False
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
         for pending in self._pending.values():
             if not pending.finished.done():
                 pending.finished.set_exception(SandboxError("the sandbox ended while a command ran in it", "lost"))
                 pending.finished.exception()  # seen: a request nobody waits for any more must not warn
         self._pending.clear()
-
-    def close(self) -> None:
-        """Closing the socket ends the sandbox."""
-        if self.open:
-            self.open = False
-            self._loop.remove_reader(self._socket)
-            self._socket.close()
-            for output in self._outputs:
-                output.close()
+        for output in self._outputs:
+            output.close()

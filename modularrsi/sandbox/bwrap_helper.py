@@ -269,13 +269,14 @@ def run_command(request: dict) -> None:
     """Become the command; returns only by ending. Exit codes 126 and 127 as a shell gives them."""
     environment = become(request)
     prctl(PR_SET_CHILD_SUBREAPER, 1)  # kept over execve: what double-forks stays below this process while it lives
+    failed = 126
     try:
         os.chdir(request["cwd"])
+        failed = 127
         os.execve(request["argv"][0], request["argv"], environment)
     except OSError as error:
-        what = request["cwd"] if error.filename is None else error.filename
-        os.write(2, f"{what}: {error.strerror}\n".encode())
-        os._exit(127 if error.errno == errno.ENOENT else 126)
+        os.write(2, f"{request['cwd'] if failed == 126 else request['argv'][0]}: {error.strerror}\n".encode())
+        os._exit(failed)
 
 
 # ----------------------------------------------------------------------------------------------------- file operations
@@ -473,6 +474,10 @@ def serve(channel: socket.socket) -> None:
         os.close(life)
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(bwrap_handle, signal.SIGKILL)
+        # The sandbox's pid namespace ends when its last process is reaped, and the commands are this process's children.
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.waitpid(-1, 0)
 
 
 # -------------------------------------------------------------------------------------------------------- the terminal

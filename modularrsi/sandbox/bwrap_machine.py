@@ -26,6 +26,7 @@ from modularrsi.sandbox.base import ExecResult, Resources
 from modularrsi.sandbox.bwrap_channel import Channel, Hello, Running, open_socket
 from modularrsi.sandbox.bwrap_root import SHOWN_ROOT, Ids, bwrap_arguments
 from modularrsi.sandbox.records import Record
+from modularrsi.sandbox.streams import spooled
 
 START_SEC = 30.0
 FILE_SEC = 60.0
@@ -140,7 +141,7 @@ class Machine:
         if any(len(os.fsencode(part)) >= _ARGUMENT_BYTES for part in argv):
             return ExecResult(126, b"", b"the command is longer than Linux passes on (131,071 bytes)\n")
         request = self._request("exec", user) | {"argv": list(argv), "cwd": cwd, "env": dict(env)}
-        with _spooled(stdin) as source:
+        with spooled(stdin) as source:
             running = self._begin(request, source, output_limit)
         return await self._result(running, timeout_sec)
 
@@ -163,12 +164,11 @@ class Machine:
 
     async def _end(self, running: Running) -> None:
         """Kill a command and everything below it. It is a subreaper, so what double-forked is below it too."""
-        process = running.pending.process
-        if process is None and not await running.wait(1.0):
-            process = running.pending.process
-        if process is not None:
-            await asyncio.to_thread(kill_tree, process)
-            with contextlib.suppress(SandboxError):
+        with contextlib.suppress(SandboxError):  # the whole sandbox has ended: so has the command
+            if running.pending.process is None:
+                await running.wait(1.0)
+            if running.pending.process is not None:
+                await asyncio.to_thread(kill_tree, running.pending.process)
                 await running.wait(STOP_SEC)
 
     def _check_trouble(self, outcome: Mapping[str, Any]) -> None:
@@ -192,13 +192,13 @@ class Machine:
 
     async def read_file(self, path: str, max_bytes: int, user: str | int | None) -> bytes:
         request = self._request("read", user) | {"path": path, "max_bytes": max_bytes}
-        with _spooled(b"") as nothing:
+        with spooled(b"") as nothing:
             running = self._begin(request, nothing, max_bytes)
         return await self._file_result(running, f"{path} cannot be read", "read_failed")
 
     async def write_file(self, path: str, data: bytes, mode: int | None, append: bool, user: str | int | None) -> None:
         request = self._request("write", user) | {"path": path, "mode": mode, "append": append}
-        with _spooled(data) as source:
+        with spooled(data) as source:
             running = self._begin(request, source, 0)
         await self._file_result(running, f"{path} cannot be written", "write_failed")
 
@@ -249,7 +249,7 @@ class Machine:
             "env": {"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
             "rlimits": {**self._limits, **({"RLIMIT_FSIZE": MAX_BYTES} if stdout is not None else {})},
         }
-        with _spooled(b"") as nothing:
+        with spooled(b"") as nothing:
             running = self._begin(request, nothing if stdin is None else stdin, 10_000, stdout)
         return await self._result(running, FOLDER_SEC)
 
@@ -307,23 +307,6 @@ class Machine:
             with contextlib.suppress(PermissionError):
                 send(process, 9)
         return wait_gone(left, STOP_SEC)
-
-
-@contextlib.contextmanager
-def _spooled(data: bytes):
-    """A descriptor to read `data` from; `/dev/null` for none."""
-    if not data:
-        handle = os.open("/dev/null", os.O_RDONLY)
-    else:
-        handle = os.memfd_create("stdin")
-        view = memoryview(data)
-        while view:
-            view = view[os.write(handle, view) :]
-        os.lseek(handle, 0, os.SEEK_SET)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
 
 
 def _why(result: ExecResult) -> str:
