@@ -1,7 +1,7 @@
 """The plainest function for each point that must have one, so that any single function can be tried on its own.
 
-They are no library: `harness.scripted` puts them around the function under test. Each does the least that its point's
-contract allows.
+They are no library: `harness.scripted` puts them around the function under test. They keep a rollout going and no more;
+most of them would not pass their point's conformance suite.
 """
 
 from __future__ import annotations
@@ -57,9 +57,13 @@ def capture(ctx: Context) -> Snapshot:
     return ctx.terminal.read("new")
 
 
-@function(module="observation", point="limit", describes="the first bytes")
+@function(module="observation", point="limit", describes="the first bytes, and how many are missing")
 def limit(text: str, ctx: Context) -> str:
-    return text.encode("utf-8", "replace")[: ctx.limits.observation_bytes].decode("utf-8", "ignore")
+    data, most = text.encode("utf-8", "replace"), ctx.limits.observation_bytes
+    if len(data) <= most:
+        return text
+    kept = data[: max(0, most - 40)].decode("utf-8", "ignore")
+    return f"{kept}\n[{len(data) - len(kept.encode())} bytes left out]"[:most]
 
 
 @function(module="tools", point="grammar", describes='{"commands": [{"keystrokes", "duration"}], "task_complete"}')

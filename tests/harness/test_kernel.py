@@ -504,13 +504,13 @@ def test_an_observation_is_captured_refined_in_order_and_limited_once() -> None:
         refine_as("up", lambda text, ctx: text.upper()),
         refine_as("mark", lambda text, ctx: f"<{text}>"),
         model=[LS],
-        terminal=["abcdef"],
-        limits=Limits(observation_bytes=5),
+        terminal=["abcdef" * 20],
+        limits=Limits(observation_bytes=46),
     )
     ctx.run.first_prompt()
     turn = ctx.run.observe(ctx.run.execute(turn_of(ctx)))
-    assert turn.observation == "<ABCD"
-    assert turn.snapshot and turn.snapshot.text == "abcdef"
+    assert turn.observation == "<ABCDE\n[116 bytes left out]"
+    assert turn.snapshot and turn.snapshot.text == "abcdef" * 20
     assert ctx.state.turns == [turn]
 
 
