@@ -1,4 +1,4 @@
-"""Checking a finished or unfinished run from its own evidence: the chain, every blob, and every reward from its steps."""
+"""Checking a run, finished or not, from its own evidence: the chain, every blob, every reward from its steps."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from modularrsi.agents.base import Agent
@@ -81,8 +80,3 @@ def _finish(
     store.append(
         "rollout.finished", {"result": redactor.value(result.to_json()), "trajectory_blob": blobs}, durable=True
     )
-
-
-def folder_of(root: Path, run_id: str, plan_number: int) -> Path:
-    """A short private folder for one rollout (tmux sockets below it may not exceed about 100 bytes)."""
-    return root / run_id[:24] / str(plan_number)

@@ -31,7 +31,8 @@ class Found:
 def find(target: Path) -> Found:
     """Raises UserError that says what could be shown instead."""
     if target.is_file():
-        return Found(trajectories=(load_trajectory(target),), documents=(json.loads(target.read_bytes()),), source=str(target))
+        read = load_trajectory(target)
+        return Found(trajectories=(read,), documents=(json.loads(target.read_bytes()),), source=str(target))
     run = _run_above(target)
     if run is None:
         raise UserError(f"{target} is neither a run's folder, nor RUN/TASK/ATTEMPT, nor a trajectory file")

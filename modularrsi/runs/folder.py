@@ -36,7 +36,8 @@ def open_run(request: RunRequest, contract: Contract) -> Opened:
     unfinished = None if request.new else _unfinished(request.runs_dir, contract.digest)
     if unfinished is not None:
         folder, done, planned = unfinished
-        return Opened(folder.name, folder, f"going on with {folder} ({done} of {planned} rollouts done; --new starts over)")
+        sentence = f"going on with {folder} ({done} of {planned} rollouts done; --new starts over)"
+        return Opened(folder.name, folder, sentence)
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{contract.digest[:6]}"
     folder = _free(request.runs_dir, name)
     return Opened(folder.name, folder, f"run: {folder}")

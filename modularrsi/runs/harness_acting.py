@@ -74,7 +74,8 @@ def _gateway_settings(request: RunRequest) -> GatewaySettings:
         raise UserError("which model? Pass --model NAME (with --base-url for an endpoint that is not OpenAI's), "
                         "or --models FILE; --agent oracle and --agent nop need none")
     table = {name: value for name in _MODEL_FIELDS if (value := getattr(request, name)) is not None}
-    return GatewaySettings({"solver": model_settings(table, "command line: model")}, Budget(caps), Prices(), "command line")
+    solver = model_settings(table, "command line: model")
+    return GatewaySettings({"solver": solver}, Budget(caps), Prices(), "command line")
 
 
 def _from_file(path: Path, caps: Caps) -> GatewaySettings:
@@ -90,7 +91,8 @@ def _from_file(path: Path, caps: Caps) -> GatewaySettings:
     if "solver" not in models:
         raise UserError(f"{path}: no model for the solver; add a table models.default or models.solver")
     budget = read_budget(_table(table, "budget", path), str(path))
-    total = Caps(*(mine if mine is not None else theirs for mine, theirs in zip(_row(caps), _row(budget.total), strict=True)))
+    rows = zip(_row(caps), _row(budget.total), strict=True)
+    total = Caps(*(theirs if mine is None else mine for mine, theirs in rows))
     prices = read_prices(_table(table, "prices", path), str(path))
     return GatewaySettings({"solver": models["solver"]}, Budget(total, budget.roles), prices, str(path))
 

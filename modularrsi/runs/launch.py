@@ -5,15 +5,11 @@ Nothing is started before everything that can be checked has been: tasks, sandbo
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
-from modularrsi.digest import digest_text
-from modularrsi.paths import scratch_root
 from modularrsi.redact import Redactor
 from modularrsi.rollout.plan import RolloutPlan
 from modularrsi.rollout.result import RolloutResult
@@ -21,7 +17,7 @@ from modularrsi.runs.acting import Acting
 from modularrsi.runs.contract import Contract, task_digests, versions
 from modularrsi.runs.execute import Machinery, execute
 from modularrsi.runs.folder import open_run
-from modularrsi.runs.leftovers import clear_leftovers
+from modularrsi.runs.leftovers import LABEL, leave, run_scratch, take_over
 from modularrsi.runs.place import Place, choose_place
 from modularrsi.runs.report import Report, report
 from modularrsi.runs.request import RunRequest
@@ -55,7 +51,10 @@ class _Prepared:
 
 
 async def launch(request: RunRequest, acting: Acting, listener: Listener) -> Report:
-    """Do what the request says with who acts in it (`runs.acting`, `runs.harness_acting`). Raises UserError for whatever is wrong with it, StoreError for the run's folder."""
+    """Do what the request says, with who acts in it (`runs.acting`, `runs.harness_acting`).
+
+    Raises UserError for whatever is wrong with it, StoreError for the run's folder.
+    """
     prepared = await _prepare(request, acting, listener)
     opened = open_run(request, prepared.contract)
     listener.say(opened.sentence)
@@ -94,7 +93,8 @@ async def _run(prepared: _Prepared, name: str, store: RunStore, listener: Listen
         for rollout in state.unscored:
             store.append("rollout.retried", {"id": rollout}, durable=True)
     state = store.fold(reduce, RunState())
-    await clear_leftovers(prepared.place.kind, run_key)
+    for problem in await take_over(prepared.place.kind, run_key):
+        listener.say(problem)
     listener.planned(len(plans), len(state.finished))
     redactor = Redactor([*prepared.acting.secrets(), *(value for task in prepared.tasks for value in task.host_values)])
     async with AsyncExitStack() as stack:
@@ -110,8 +110,7 @@ async def _run(prepared: _Prepared, name: str, store: RunStore, listener: Listen
             if state.open_rollouts or not state.complete:
                 await execute(store, state, plans, machinery)
         finally:
-            # The environments that were built for this run; rollouts have removed their own folders.
-            shutil.rmtree(run_scratch(run_key), ignore_errors=True)
+            leave(run_key)
     return report(str(store.folder), store.fold(reduce, RunState()))
 
 
@@ -142,13 +141,8 @@ def _plans(prepared: _Prepared, name: str, run_key: str) -> list[RolloutPlan]:
             task=task,
             attempt=attempt,
             folder=root / str(number),
-            labels={"modularrsi.run": run_key},
+            labels={LABEL: run_key},
             timeout_multiplier=prepared.request.timeout_multiplier,
         )
         for number, (task, attempt) in enumerate(ids)
     ]
-
-
-def run_scratch(run_key: str) -> Path:
-    """The private folder of all rollouts of one run: the same after a kill, so that it can be cleared."""
-    return scratch_root() / digest_text(run_key)[:12]

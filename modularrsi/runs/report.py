@@ -85,7 +85,8 @@ def _rows(state: RunState) -> Iterable[TaskRow]:
 def _total(results: Iterable[RolloutResult], key: str) -> Any:
     """The sum over all steps; None when any part is unknown, and when no model was asked."""
     parts = [step.usage.get(key) for result in results for step in result.steps if step.usage]
-    return None if not parts or any(part is None for part in parts) else sum(parts)
+    known = [part for part in parts if part is not None]
+    return sum(known) if known and len(known) == len(parts) else None
 
 
 def _brief(result: RolloutResult) -> dict[str, Any]:

@@ -14,13 +14,13 @@ import time
 from pathlib import Path
 
 import pytest
+from support.leftovers import containers, control_groups, processes
+from support.openai_server import OpenAIServer, Reply, Request
+from support.usable import usable
 
 from modularrsi.digest import digest_value
 from modularrsi.runs.audit import audit
 from modularrsi.runs.folder import read_state
-from support.leftovers import containers, control_groups, processes
-from support.openai_server import OpenAIServer, Reply, Request
-from support.usable import usable
 
 TASK = Path(__file__).parent.parent / "tasks" / "greeting"
 KILLS = 20

@@ -9,14 +9,14 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from support.listening import Heard
+from support.usable import usable
 
 from modularrsi.errors import UserError
 from modularrsi.runs.acting import reference_acting
 from modularrsi.runs.launch import launch
 from modularrsi.runs.report import Report
 from modularrsi.runs.request import RunRequest
-from support.listening import Heard
-from support.usable import usable
 
 TASKS = Path(__file__).parent.parent / "tasks"
 BROKEN = Path(__file__).parent.parent / "tasks_broken"
