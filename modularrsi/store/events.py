@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
@@ -36,7 +36,8 @@ class BadLine(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`seq` counts from 1, `at` is UTC, `data` is what was appended, as JSON gives it back."""
+    """`seq` counts from 1, `at` is UTC, `data` is what was appended, as JSON gives it back; `offset` is where its line
+    begins in the file."""
 
     seq: int
     at: str
@@ -44,6 +45,7 @@ class Event:
     data: dict[str, Any]
     prev: str
     hash: str
+    offset: int = field(default=-1, compare=False)
 
 
 def now() -> str:
@@ -63,12 +65,12 @@ def encode(seq: int, prev: str, at: str, kind: str, data: Mapping[str, Any]) -> 
     return line, digest
 
 
-def decode(line: bytes) -> Event:
+def decode(line: bytes, offset: int = -1) -> Event:
     """The event of one line without its newline. Raises BadLine."""
     fields = _fields(line)
     if not intact(line):
         raise BadLine("its hash does not match its bytes", damaged=True)
-    return Event(fields["seq"], fields["at"], fields["type"], fields["data"], fields["prev"], fields["hash"])
+    return Event(fields["seq"], fields["at"], fields["type"], fields["data"], fields["prev"], fields["hash"], offset)
 
 
 def follow(event: Event, seq: int, prev: str) -> None:

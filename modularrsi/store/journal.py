@@ -1,7 +1,8 @@
 """The calls of a run, so that a run that was killed never pays for a recorded reply twice.
 
-Two events a call: `call.sent` is on the disk before the request leaves, `call.done` (with the reply in a blob) before
-anybody acts on the reply. A call that was sent and never done may have been paid for: it is counted, not guessed at.
+Two events a call: `call.sent` is on the disk before the request leaves, `call.done` with the reply before anybody acts
+on the reply. Replies stand in the log itself (two fsyncs a call instead of four), very long ones in blobs; in memory
+there is only where they are. A call that was sent and never done may have been paid for: it is counted, not guessed at.
 
 A call's key is `(scope, ordinal, request_digest)`: which rollout or operator asked, its how-manieth call it was, and
 what it asked. The gateway knows this class by its shape only.
@@ -20,6 +21,7 @@ from modularrsi.store.events import Event
 from modularrsi.store.run import RunStore
 
 SENT, DONE = "call.sent", "call.done"
+INLINE_BYTES = 256 * 1024
 
 
 class CallKey(NamedTuple):
@@ -34,7 +36,7 @@ class CallJournal:
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._replies: dict[CallKey, str] = {}
+        self._replies: dict[CallKey, int] = {}
         self._open: dict[CallKey, int] = {}
         for event in store.events():
             self._note(event)
@@ -44,8 +46,8 @@ class CallJournal:
 
         Raises StoreError when it was answered and the reply cannot be read: asking again would pay twice.
         """
-        digest = self._replies.get(CallKey(scope, ordinal, request_digest))
-        return None if digest is None else json.loads(self._store.blobs.get(digest))
+        offset = self._replies.get(CallKey(scope, ordinal, request_digest))
+        return None if offset is None else self.reply_of(self._store.event_at(offset))
 
     def sent(self, scope: str, ordinal: int, request_digest: str, **facts: Any) -> None:
         """On the disk when this returns: call it before the request leaves. `facts` (model, purpose …) are kept."""
@@ -57,8 +59,14 @@ class CallJournal:
             body = canonical_json(dict(reply))
         except ValueError as error:
             raise StoreError(f"reply {ordinal} of {scope}: {error}") from error
-        blob = self._store.blobs.put(body)
-        self._add(DONE, CallKey(scope, ordinal, request_digest), {**facts, "reply_blob": blob})
+        kept = {"reply": dict(reply)} if len(body) <= INLINE_BYTES else {"reply_blob": self._store.blobs.put(body)}
+        self._add(DONE, CallKey(scope, ordinal, request_digest), {**facts, **kept})
+
+    def reply_of(self, event: Event) -> dict[str, Any]:
+        """The reply that this very `call.done` recorded (a call may have been answered more than once)."""
+        if "reply" in event.data:
+            return event.data["reply"]
+        return json.loads(self._store.blobs.get(event.data["reply_blob"]))
 
     @property
     def unanswered(self) -> list[CallKey]:
@@ -80,4 +88,4 @@ class CallJournal:
             self._open[key] = event.seq
         else:
             self._open.pop(key, None)
-            self._replies[key] = event.data["reply_blob"]
+            self._replies[key] = event.offset

@@ -61,9 +61,20 @@ def scan(path: Path, tail: list[Tail] | None = None) -> Iterator[Event]:
 def _next(line: bytes, end: Tail) -> Event:
     if not line.endswith(b"\n"):
         raise BadLine("it is cut short")
-    event = events.decode(line[:-1])
+    event = events.decode(line[:-1], end.offset)
     events.follow(event, end.seq, end.hash)
     return event
+
+
+def read_event(path: Path, offset: int) -> Event:
+    """The event whose line begins at `offset`. Raises StoreError when none does any more."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        line = file.readline(events.MAX_LINE_BYTES)
+    try:
+        return events.decode(line.removesuffix(b"\n"), offset)
+    except BadLine as error:
+        raise StoreError(f"{path}, byte {offset}: {error}; the log was changed after it was written") from error
 
 
 def find_tail(path: Path) -> Tail:
@@ -116,9 +127,10 @@ class EventLog:
             self._check_usable()
             at, previous = self._clock(), self._hash
             line, digest = events.encode(self.seq + 1, previous, at, kind, data)
+            offset = self._size
             self._write(line)
             self.seq, self._hash = self.seq + 1, digest
-            event = events.decode(line[:-1])
+            event = events.decode(line[:-1], offset)
         if durable:
             self.commit()
         return event

@@ -16,8 +16,9 @@ from typing import Any, Self, TypeVar
 from modularrsi.errors import StoreError
 from modularrsi.store.blobs import Blobs
 from modularrsi.store.events import Event
+from modularrsi.store.files import make_folder
 from modularrsi.store.lock import Owner, WriterLock
-from modularrsi.store.log import EventLog, Tail, judge, scan
+from modularrsi.store.log import EventLog, Tail, judge, read_event, scan
 
 State = TypeVar("State")
 
@@ -50,6 +51,10 @@ class RunReader:
             if event.seq > after:
                 yield event
         judge(self._log_path, tail[0])
+
+    def event_at(self, offset: int) -> Event:
+        """The event with this `offset`, read again; its hash is checked, its place in the chain is not."""
+        return read_event(self._log_path, offset)
 
     def fold(self, reducer: Callable[[State, Event], State], state: State, after: int = 0) -> State:
         for event in self.events(after):
@@ -89,7 +94,7 @@ class RunStore(RunReader):
 
     def __init__(self, folder: Path) -> None:
         try:
-            (folder / "blobs").mkdir(parents=True, exist_ok=True)
+            make_folder(folder / "blobs")
         except OSError as error:
             raise StoreError(f"{folder}: cannot make the run's folder: {error.strerror}") from error
         self._lock = WriterLock(folder / "lock")

@@ -9,7 +9,7 @@ import pytest
 
 from modularrsi.errors import StoreError
 from modularrsi.store import RunReader, RunStore
-from modularrsi.store.journal import CallJournal, CallKey
+from modularrsi.store.journal import INLINE_BYTES, CallJournal, CallKey
 
 REPLY = {"text": "näh\n", "usage": {"prompt_tokens": 3, "completion_tokens": None}, "cost": None}
 
@@ -49,11 +49,23 @@ def test_a_call_that_was_sent_and_not_answered_is_counted_once(tmp_path: Path) -
         assert journal.unanswered == [CallKey("a", 1, "d")]
 
 
+def test_each_answer_of_a_call_that_was_asked_twice_is_kept(tmp_path: Path) -> None:
+    with RunStore(tmp_path) as store:
+        journal = CallJournal(store)
+        for text in ("first", "second"):
+            journal.sent("a", 1, "d")
+            journal.done("a", 1, "d", {"text": text})
+        assert journal.find("a", 1, "d") == {"text": "second"}
+        done = [event for event in store.events() if event.type == "call.done"]
+        assert [journal.reply_of(event)["text"] for event in done] == ["first", "second"]
+
+
 def test_a_reply_that_was_paid_for_and_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with RunStore(tmp_path) as store:
         journal = CallJournal(store)
         journal.sent("a", 1, "d")
-        journal.done("a", 1, "d", REPLY)
+        journal.done("a", 1, "d", {"text": "x" * INLINE_BYTES})
+        assert journal.find("a", 1, "d") == {"text": "x" * INLINE_BYTES}
         (blob,) = store.blobs
         (tmp_path / "blobs" / blob[:2] / f"{blob}.z").unlink()
         with pytest.raises(StoreError, match=blob):

@@ -243,6 +243,19 @@ def test_state_is_a_fold(tmp_path: Path) -> None:
         assert store.fold(lambda total, event: total + event.data["n"], 0, after=2) == 3
 
 
+def test_an_event_is_found_again_at_its_offset(tmp_path: Path) -> None:
+    with RunStore(tmp_path) as store:
+        appended = [store.append("thing", {"n": n}) for n in range(3)]
+        assert [store.event_at(event.offset) for event in appended] == appended
+    assert [event.offset for event in RunReader(tmp_path).events()] == [event.offset for event in appended]
+    log = tmp_path / "events.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"n":1', b'"n":7'))
+    reader = RunReader(tmp_path)
+    for offset in (appended[1].offset, 3, 10**6):
+        with pytest.raises(StoreError, match=f"byte {offset}"):
+            reader.event_at(offset)
+
+
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="holds no run"):
         RunReader(tmp_path)
