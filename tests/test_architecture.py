@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,8 +42,13 @@ def place(name: str, plan: list[list[str]]) -> tuple[int, str] | None:
     return best
 
 
-def imports(path: Path, package: str) -> Iterator[tuple[str, int, bool]]:
+@cache
+def imports(path: Path) -> tuple[tuple[str, int, bool], ...]:
     """(imported dotted name, line, inside a function) of every run-time import of our own packages."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
     tree = ast.parse(path.read_text())
     guarded = {id(child) for node in ast.walk(tree) if _is_type_checking(node) for child in ast.walk(node)}
     inside = {
@@ -82,7 +88,7 @@ def arrows(package: str) -> Iterator[tuple[str, str, str]]:
     """(importing module, imported module, where) within one package, names without the package prefix."""
     known = {f"{package}.{name}" if name else package for name, _ in modules(package)}
     for name, path in modules(package):
-        for target, line, _ in imports(path, package):
+        for target, line, _ in imports(path):
             if target.split(".")[0] != package:
                 continue
             found = resolve(target, known)
@@ -156,7 +162,7 @@ def test_harness_imports_nothing_of_ours_and_only_the_standard_library() -> None
 
 def test_functions_of_a_library_import_only_the_standard_library_and_harness() -> None:
     for path in (ROOT / "harness" / "modules").rglob("*.py"):
-        for target, line, _ in imports(path, "harness"):
+        for target, line, _ in imports(path):
             assert not target.startswith("harness.modules"), f"{path}:{line}: a function imports another function"
 
 
@@ -165,7 +171,7 @@ def test_no_import_inside_a_function_dodges_the_floors(package: str) -> None:
     hidden = [
         f"{path.relative_to(ROOT)}:{line}: {target}"
         for _, path in modules(package)
-        for target, line, inside in imports(path, package)
+        for target, line, inside in imports(path)
         if inside
     ]
     assert not hidden, "\n".join(hidden)

@@ -98,7 +98,8 @@ class HarnessAgent:
             mcp_servers=assignment.task.mcp_servers,
         )
         limits = replace(self._limits, context_tokens=self._gateway.context_tokens("solver"))
-        return start_message(asdict(task), asdict(limits), self._cage.library_path(self._harness.library), self._harness.composition)
+        library = self._cage.library_path(self._harness.library)
+        return start_message(asdict(task), asdict(limits), library, self._harness.composition)
 
     def _recorder(self, assignment: Assignment) -> Recorder:
         return Recorder(

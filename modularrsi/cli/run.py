@@ -61,7 +61,9 @@ def run(
         str, typer.Option(callback=_one_of("", "unscored"), metavar="unscored",
                           help="Run the unscored rollouts of a finished run again.")
     ] = "",
-    no_cage: Annotated[bool, typer.Option("--no-cage", help="Allow a worker without walls where no cage works.")] = False,
+    no_cage: Annotated[
+        bool, typer.Option("--no-cage", help="Allow a worker without walls where no cage works.")
+    ] = False,
     no_isolation: Annotated[
         bool, typer.Option("--no-isolation", help="Allow --sandbox process: trusted tasks only.")
     ] = False,

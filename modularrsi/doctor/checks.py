@@ -53,7 +53,8 @@ def local_checks() -> Iterator[Row]:
 def _python() -> Row:
     found = ".".join(map(str, sys.version_info[:3]))
     good = sys.version_info >= (3, 11)
-    return Row("python", found, "ok" if good else "broken", sys.executable, "" if good else "install Python 3.11 or newer")
+    fix = "" if good else "install Python 3.11 or newer"
+    return Row("python", found, "ok" if good else "broken", sys.executable, fix)
 
 
 def _row(area: str, found: Availability, otherwise: str) -> Row:
