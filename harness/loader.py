@@ -25,6 +25,7 @@ from harness.registry import TAG_ATTRIBUTE, Registry, nearest
 
 MANIFEST = "manifest.json"
 DEFAULT_COMPOSITION = "composition.json"
+_SHAPE = "a library holds modules/<module>/<point>/<name>.py and nothing else"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,11 @@ def read_tree(root: str) -> dict[str, bytes]:
     """Relative POSIX path → bytes of all files that belong to the library (its functions and default composition)."""
     if not os.path.isdir(os.path.join(root, "modules")):
         raise LibraryError(f"{root}: not a library; it needs a folder modules/<module>/<point>/<name>.py")
-    contents = {name: _read(root, name) for name in sorted(_walk(root, "modules"))}
+    try:
+        names = sorted(_walk(root, "modules"))
+    except OSError as error:
+        raise LibraryError(f"{root}: cannot be listed: {error}") from error
+    contents = {name: _read(root, name) for name in names}
     if os.path.lexists(os.path.join(root, DEFAULT_COMPOSITION)):
         contents[DEFAULT_COMPOSITION] = _read(root, DEFAULT_COMPOSITION)
     return contents
@@ -95,8 +100,11 @@ def _walk(root: str, folder: str) -> Iterator[str]:
         for entry in entries:
             name = f"{folder}/{entry.name}"
             if entry.is_dir(follow_symlinks=False):
-                if entry.name != "__pycache__":
-                    yield from _walk(root, name)
+                if entry.name == "__pycache__":
+                    continue
+                if name.count("/") > 2:
+                    raise LibraryError(f"{name}: {_SHAPE}")
+                yield from _walk(root, name)
             elif entry.is_symlink():
                 raise LibraryError(f"{name}: symbolic links are not allowed in a library")
             else:
@@ -109,7 +117,7 @@ def _check_file_name(name: str) -> None:
     if parts[-1] == "__init__.py":
         return
     if len(parts) != 4 or not parts[-1].endswith(".py"):
-        raise LibraryError(f"{name}: a library holds modules/<module>/<point>/<name>.py and nothing else")
+        raise LibraryError(f"{name}: {_SHAPE}")
     point = "/".join(parts[1:3])
     if point not in POINTS:
         raise LibraryError(f"{name}: unknown point {point!r}{nearest(point, POINTS)}")

@@ -10,7 +10,7 @@ without the claim clears it; an unreadable reply never reaches `decide` and leav
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from harness.blocks import helper_block, mcp_block, skills_block
@@ -107,6 +107,9 @@ class Steps:
     def _next_turn(self) -> None:
         state, limit = self._ctx.state, self._ctx.limits.max_turns
         self._tracer.flush()
+        if self._tracer.failure is not None:
+            # This run ends as a failure of that function whatever `drive` makes of it: spend no more on it.
+            raise self._tracer.failure
         if state.number >= limit:
             raise Stopped(f"the turn limit of {limit} is used up")
         state.number += 1
@@ -147,7 +150,7 @@ class Steps:
         salvage, entry = self.grammar().salvage, self._active["tools/grammar"][0]
         if salvage is None:
             return None
-        return self._tracer.run(entry, lambda: salvage(text), lambda found: f"salvage: {found is not None}")
+        return self._tracer.run(entry, lambda: salvage(text), "", lambda found: f"salvage: {found is not None}")
 
     def _read(self, prompt: str, text: str) -> Turn | Fault:
         reply = self._parse(text)
@@ -158,12 +161,8 @@ class Steps:
 
     def _parse(self, text: str) -> Reply:
         grammar, entry = self.grammar(), self._active["tools/grammar"][0]
-        # `Any`: what a parser really returns is checked, whatever its annotation promises.
-        parse: Callable[[str], Any] = grammar.parse
-        reply = self._tracer.run(entry, lambda: parse(text), lambda found: f"parse: {summarise(found)}")
-        if not isinstance(reply, Reply):
-            raise self._tracer.fail(entry, f"its parser returned {type(reply).__name__}, must return Reply")
-        return reply
+        parse = grammar.parse
+        return self._tracer.run(entry, lambda: parse(text), "Reply", lambda reply: f"parse: {summarise(reply)}")
 
     def _turn(self, prompt: str, text: str, reply: Reply) -> Turn:
         self._keep(prompt, text)

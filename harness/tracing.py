@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from harness.errors import EngineRefusal, FunctionError, WireError
 from harness.points import POINTS
 from harness.registry import Function
+from harness.results import complaint
 from harness.types import (
     Advice,
     Decision,
@@ -31,10 +32,6 @@ from harness.types import (
 
 OUTCOME_CHARS = 200
 CALLS_PER_LINE = 500
-
-RETURN_TYPES: dict[str, type] = {
-    kind.__name__: kind for kind in (Advice, Decision, Ending, Grammar, Guidance, Recovery, Routed, Snapshot, str)
-}
 
 T = TypeVar("T")
 
@@ -61,30 +58,33 @@ class Tracer:
     def call(self, entry: Function, *args: Any) -> Any:
         """Run the function at its point and check the type of its answer. Raises FunctionError, EngineRefusal."""
         wanted = POINTS[entry.point].returns
-        result = self.run(entry, lambda: entry.call(*args), _outcome_of(args))
-        if not isinstance(result, RETURN_TYPES[wanted]):
-            raise self.fail(entry, f"returned {type(result).__name__}, must return {wanted}")
-        return result
+        return self.run(entry, lambda: entry.call(*args), wanted, _outcome_of(args))
 
-    def run(self, entry: Function, work: Callable[[], T], outcome: Callable[[T], str]) -> T:
-        """Run `work` as `entry` (its memo, its name in the trace)."""
+    def run(self, entry: Function, work: Callable[[], T], wanted: str, outcome: Callable[[T], str]) -> T:
+        """Run `work` as `entry` (its memo, its name in the trace); it must return `wanted`, "" for anything."""
         started = perf_counter()
-        text = "did not return"
+        text = ""
         self._stack.append(entry.key)
         try:
             result = work()
+            text = wanted and complaint(result, wanted)
+            if text:
+                raise self.fail(entry, text)
             text = outcome(result)
             return result
-        except (EngineRefusal, WireError, FunctionError) as error:
-            text = f"raised {type(error).__name__}: {error}"
+        except FunctionError as error:
+            text = text or f"passed on {error}"
+            raise
+        except (EngineRefusal, WireError) as error:
+            text = _words(error)
             raise
         # The boundary to code that was written by a model: whatever it raises ends this run with its name on it.
         except (Exception, SystemExit) as error:
-            text = f"raised {type(error).__name__}: {error}"
+            text = _words(error)
             raise self.fail(entry, text) from error
         finally:
             self._stack.pop()
-            self.note(entry, (perf_counter() - started) * 1000, text)
+            self.note(entry, (perf_counter() - started) * 1000, text or "did not return")
 
     def fail(self, entry: Function, what: str) -> FunctionError:
         """The error of `entry`, to be raised; the first one is remembered."""
@@ -103,6 +103,15 @@ class Tracer:
         calls, self._calls = self._calls, []
         for start in range(0, len(calls), CALLS_PER_LINE):
             self._send([dataclasses.asdict(call) for call in calls[start : start + CALLS_PER_LINE]])
+
+
+def _words(error: BaseException) -> str:
+    """What an exception says, even one that cannot be printed."""
+    try:
+        return f"raised {type(error).__name__}: {error}"
+    # Any `__str__` can be behind this, and the error must still get its function's name.
+    except Exception:  # noqa: BLE001
+        return f"raised {type(error).__name__}"
 
 
 def _outcome_of(args: tuple[Any, ...]) -> Callable[[Any], str]:

@@ -22,6 +22,7 @@ from harness.loader import load_library
 from harness.registry import Function
 from harness.types import Ending, Limits, McpServer, Skill, Task
 
+REASON_CHARS = 80
 DETAIL_CHARS = 2000
 
 
@@ -89,7 +90,7 @@ def _active(root: str, given: Any) -> dict[str, tuple[Function, ...]]:
 def finish(engine: Engine, ending: Ending) -> None:
     """Say `done`. When the engine has gone there is nobody left to tell."""
     with suppress(EngineRefusal):
-        engine.notify("done", {"reason": str(ending.reason), "detail": str(ending.detail)[:DETAIL_CHARS]})
+        engine.notify("done", {"reason": ending.reason[:REASON_CHARS], "detail": ending.detail[:DETAIL_CHARS]})
 
 
 def _check_start(start: dict[str, Any]) -> None:

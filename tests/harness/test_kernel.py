@@ -646,7 +646,46 @@ def test_a_parser_that_raises_or_answers_nonsense_is_the_grammars_error() -> Non
     raising = make_context(grammar_as(parse=broken), model=[LS]).drive()
     assert "tools/grammar/grammar: raised IndexError" in raising.detail
     nonsense = make_context(grammar_as(parse=lambda text: None), model=[LS]).drive()
-    assert "its parser returned NoneType" in nonsense.detail
+    assert nonsense.detail == "tools/grammar/grammar: returned NoneType, must return Reply"
+
+
+def test_a_wrong_field_is_the_functions_error_not_the_drives() -> None:
+    held = guard_as("holds", lambda turn: Guidance(hold=("first",)))  # type: ignore[arg-type]
+    ending = make_context(held, model=[LS]).drive()
+    assert ending.detail == "agent_loop/guard/holds: returned Guidance with hold=('first',)"
+    words = grammar_as(parse=lambda text: Reply(commands=("ls",)))  # type: ignore[arg-type]
+    ending = make_context(words, model=[LS]).drive()
+    assert ending.detail == "tools/grammar/grammar: returned Reply with commands=('ls',)"
+
+
+def test_an_error_that_cannot_be_printed_still_has_a_name() -> None:
+    class Rude(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no")
+
+    def work(text: str, ctx: Context) -> str:
+        raise Rude
+
+    assert make_context(refine_as("rude", work), model=[LS]).drive().detail == "observation/refine/rude: raised Rude"
+
+
+def test_nothing_more_is_asked_of_the_model_after_a_function_failed() -> None:
+    @at("agent_loop/drive")
+    def stubborn(ctx: Context) -> Ending:
+        while True:
+            try:
+                turn = ctx.run.ask("go")
+                assert isinstance(turn, Turn)
+                ctx.run.observe(turn)
+            except FunctionError:
+                ctx.memo["n"] = ctx.memo.get("n", 0) + 1
+                if ctx.memo["n"] == 5:
+                    return Ending("complete")
+
+    model = ScriptedModel(then=LS)
+    ending = make_context(stubborn, refine_as("broken", boom), model=model).drive()
+    assert len(model.requests) == 1
+    assert ending.reason == "function_error" and "observation/refine/broken" in ending.detail
 
 
 def test_a_drive_that_returns_nothing_is_an_error() -> None:

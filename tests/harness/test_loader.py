@@ -213,7 +213,7 @@ def test_a_pipe_is_refused_and_does_not_hang(tmp_path: Path) -> None:
 )
 def test_a_file_in_the_wrong_place_is_refused(tmp_path: Path, name: str) -> None:
     write_library(tmp_path, MINIMAL, {name: ""})
-    with pytest.raises(LibraryError, match=f"{name}: a library holds"):
+    with pytest.raises(LibraryError, match=f"{name.removesuffix('/cut.py')}.*: a library holds"):
         load_library(tmp_path)
 
 

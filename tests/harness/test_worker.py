@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from harness.errors import (
     Stopped,
     WireError,
 )
+from harness.loader import seed_library_path
 from harness.scripted import Effect, ScriptedModel, ScriptedSandbox, ScriptedTerminal
 from harness.types import Completion, Executed, Key, Message, Snapshot, Usage
 from harness.worker import serve
@@ -50,6 +52,19 @@ def test_a_rollout_over_the_wire(tmp_path: Path) -> None:
     assert ran.model.requests[1].messages[-1].content == "ls\nhello.txt\n$ "
     assert {call["turn"] for call in ran.trace} == {0, 1, 2, 3}
     assert ran.lines[-1]["method"] == "done"
+
+
+def test_the_seed_runs_with_its_own_default_composition() -> None:
+    def reply(*keystrokes: str, done: bool = False) -> str:
+        commands = [{"keystrokes": text, "duration": 0.1} for text in keystrokes]
+        return json.dumps({"analysis": "a", "plan": "p", "commands": commands, "task_complete": done})
+
+    ran = engine(reply("ls\n"), "junk", reply(done=True), reply(done=True), effects=("ls\nhello.txt\n$ ",))
+    ran.run(start_line(Path(seed_library_path())))
+    assert ran.done and ran.done["reason"] == "complete", ran.done
+    assert len(ran.model.requests) == 4
+    assert "hello.txt" in ran.model.requests[1].messages[-1].content
+    assert [message.role for message in ran.model.requests[3].messages] == [*["user", "assistant"] * 3, "user"]
 
 
 def test_the_task_and_the_limits_arrive(tmp_path: Path) -> None:
