@@ -19,17 +19,19 @@ from hypothesis import strategies as st
 from modularrsi.errors import StoreError
 from modularrsi.store import RunReader, RunStore
 
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # hundreds of runs: spare the disk its fsyncs
+
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3), max_leaves=8
 )
 payloads = st.lists(st.dictionaries(st.text(max_size=8), values, max_size=4), min_size=1, max_size=8)
-few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @contextmanager
 def written(batch: list[dict[str, Any]]) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as name:
         folder = Path(name) / "run"
         with RunStore(folder) as store:
             for data in batch:
