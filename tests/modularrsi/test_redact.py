@@ -258,10 +258,15 @@ def test_redacting_twice_changes_nothing(text: str) -> None:
 
 
 HOSTILE = [
+    CANARY, CANARY + " ",
     "sk-", "eyJ", "-eyJaaaaaaaaaaa", "sk-ant-", "authorization:", "API_KEY=", "Bearer ", "ghp_", "xoxb-", "a",
     "-----BEGIN PRIVATE KEY-----\nAAAAAAAAAAAAAAAAAAAA\n", "-----BEGIN A B C PRIVATE KEY", "[31meyJaaaaaaaaaaaa",
     "\\neyJaaaaaaaaaaaa-",
 ]  # fmt: skip
+
+
+def test_a_key_right_behind_a_secret_goes_as_well() -> None:
+    assert Redactor([CANARY]).text(CANARY + KEYS["openai"]) == "[REDACTED:secret][REDACTED:openai]"
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
