@@ -8,7 +8,7 @@
 # DIR is short (a socket path has 107 bytes) and holds everything: default /tmp/mrsi-docker, or $MRSI_DOCKER_DIR.
 # $MRSI_DOCKER_IMAGES chooses the images, default "tiny slim full":
 #   tiny   modularrsi-ci:tiny      busybox alone: no bash
-#   slim   debian:bookworm-slim    so that a task's `FROM` finds it without a registry
+#   slim   debian:bookworm-slim    so that a task's `FROM` finds it without a registry (and debian:latest … for it)
 #   full   modularrsi-ci:full      slim and git, gcc, make, python3, sqlite3, procps, sudo …
 #
 # Needs root and the packages docker.io, mmdebstrap and busybox-static. The Engine runs in a network namespace of its
@@ -113,7 +113,10 @@ make_images() {
   for image in $wanted; do
     case $image in
       tiny) have modularrsi-ci:tiny || make_tiny ;;
-      slim) have debian:bookworm-slim || make_debian debian:bookworm-slim ;;
+      slim)
+        have debian:bookworm-slim || make_debian debian:bookworm-slim
+        for tag in debian:bookworm debian:latest debian:stable-slim; do docker tag debian:bookworm-slim "$tag"; done
+        ;;
       full) have modularrsi-ci:full || make_debian modularrsi-ci:full \
         curl file gcc git less libc6-dev make nano procps psmisc python3 sqlite3 sudo tmux vim-tiny ;;
       *) die "no image is called '$image': choose from tiny, slim, full" ;;

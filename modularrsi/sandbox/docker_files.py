@@ -95,7 +95,7 @@ async def download_dir(engine: Engine, container: Any, source: str, target: Path
         # "/." makes a link to a folder resolve (inside the container), and names members relative to it.
         stream, _ = container.get_archive(source.rstrip("/") + "/.", chunk_size=_BLOCK)
         with contextlib.closing(stream):
-            archive.unpack(cast(IO[bytes], _Chunks(stream, deadline)), target)
+            archive.unpack(cast(IO[bytes], Chunks(stream, deadline)), target)
 
     try:
         await engine.call(f"{source} cannot be copied out", "download_failed", get, FOLDER_SEC)
@@ -103,7 +103,7 @@ async def download_dir(engine: Engine, container: Any, source: str, target: Path
         raise SandboxError(f"{source} cannot be copied out: {error}", "download_failed") from error
 
 
-class _Chunks:
+class Chunks:
     """A file to read from an iterator of chunks, until a deadline (`time.monotonic`)."""
 
     def __init__(self, chunks: Iterator[bytes], deadline: float) -> None:

@@ -65,6 +65,11 @@ def image_tag(spec: SandboxSpec) -> str:
     return f"{REPOSITORY}:{re.sub('[^A-Za-z0-9_.-]', '-', digest)[:64]}"
 
 
+def needs_buildkit(dockerfile: str) -> bool:
+    """Whether the classic builder would stumble over the text of this Dockerfile."""
+    return _BUILDKIT.search(dockerfile) is not None
+
+
 def _check(environment: Path) -> None:
     for name in ("docker-compose.yaml", "docker-compose.yml"):
         if (environment / name).exists():
@@ -121,7 +126,7 @@ def _pull(engine: Engine, name: str) -> None:
 
 def _build(engine: Engine, spec: SandboxSpec, tag: str) -> None:
     dockerfile = spec.environment_dir / "Dockerfile"
-    if _BUILDKIT.search(dockerfile.read_text("utf-8", "replace")):
+    if needs_buildkit(dockerfile.read_text("utf-8", "replace")):
         _build_with_client(engine, spec, tag)
         return
     try:

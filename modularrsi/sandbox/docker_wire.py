@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -66,11 +67,11 @@ async def ask(address: EngineAddress, method: str, path: str, body: Any = None, 
                 answer = await reader.read(_ANSWER_BYTES) if status != 204 else b""
                 while status != 204 and len(answer) < _ANSWER_BYTES and (more := await reader.read(_READ_BYTES)):
                     answer += more
+        if status >= 400:
+            raise EngineRefused(status, _message(answer))
+        return json.loads(answer) if answer.strip() else None
     except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
         raise SandboxError(f"the Docker Engine does not answer ({method} {path}): {error!r}", "lost") from error
-    if status >= 400:
-        raise EngineRefused(status, _message(answer))
-    return json.loads(answer) if answer.strip() else None
 
 
 class RawStream:
@@ -136,7 +137,9 @@ def _request(method: str, path: str, body: Any, protocol: str, extra: str) -> by
 async def _status(reader: asyncio.StreamReader) -> int:
     """Read the header of a response; everything after it is still in `reader`."""
     header = await reader.readuntil(b"\r\n\r\n")
-    return int(header.split(b" ", 2)[1])
+    if not (status := re.match(rb"HTTP/1\.[01] (\d{3})", header)):
+        raise ValueError(f"not an HTTP answer: {header[:80]!r}")
+    return int(status[1])
 
 
 def _message(answer: bytes) -> str:

@@ -263,11 +263,14 @@ def run(plan: dict) -> int:
 
 
 def main() -> int:
-    plan = json.loads(sys.argv[1])
-    before = termios.tcgetattr(0)
-    tty.setraw(0)
     try:
-        return run(plan)
+        before = termios.tcgetattr(0)
+    except termios.error:
+        print("tty_relay: there is no terminal on standard input", file=sys.stderr)
+        return REFUSED
+    tty.setraw(0, termios.TCSANOW)  # the default would throw away what has been typed already
+    try:
+        return run(json.loads(sys.argv[1]))
     except (Failed, OSError, KeyError, ValueError) as error:
         print(f"{error}\r", file=sys.stderr)
         return REFUSED
