@@ -81,11 +81,14 @@ class Healthcheck(Table):
 
 
 class McpServerConfig(Table):
+    """`[[environment.mcp_servers]]`. `headers` are read and go nowhere: our harness only names the server."""
+
     name: str
     transport: Literal["stdio", "sse", "streamable-http"] = "sse"
     url: str = ""
     command: str = ""
     args: list[str] = []
+    headers: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _reachable(self) -> Self:
@@ -162,6 +165,7 @@ class _Verifier(Table):
     env: dict[str, str] = {}
     user: User = None
     network_mode: NetworkMode | None = None
+    allowed_hosts: list[str] = []
     environment_mode: Literal["shared", "separate"] = "shared"
     environment: Environment | None = None
     collect: list[Collect] = []
