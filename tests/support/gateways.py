@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from modularrsi.gateway.caps import read_budget
@@ -11,6 +12,7 @@ from modularrsi.gateway.gateway import Gateway
 from modularrsi.gateway.messages import ChatMessage
 from modularrsi.gateway.prices import read_prices
 from modularrsi.gateway.settings import read_models
+from support.openai_server import OpenAIServer, Reply, Request
 
 
 class FakeClock:
@@ -53,3 +55,21 @@ def gateway_for(
 
 def user(text: str = "hi") -> list[ChatMessage]:
     return [ChatMessage("user", text)]
+
+
+def ask(
+    gateway: Gateway, ordinal: int = 0, text: str = "hi", role: str = "solver", scope: str = "s"
+) -> Awaitable[Any]:
+    return gateway.complete(role, user(text), scope=scope, ordinal=ordinal, purpose="turn")
+
+
+def use_gateway(server: OpenAIServer, use: Callable[[Gateway], Awaitable[Any]], **options: Any) -> Any:
+    async def run() -> Any:
+        async with gateway_for(server.url, **options) as gateway:
+            return await use(gateway)
+
+    return asyncio.run(run())
+
+
+def echo(request: Request) -> Reply:
+    return Reply(f"reply to {request.last}")
