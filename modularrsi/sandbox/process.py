@@ -70,7 +70,7 @@ class ProcessSandbox:
         await asyncio.to_thread(self._clear)
         for name in (*self._private, "home", "logs/agent", "logs/verifier", "logs/artifacts"):
             (self._root / name).mkdir(parents=True, exist_ok=True)
-        Record("process", self.spec.name, self.spec.labels).write(self._folder)
+        Record("process", self.spec.name, self.spec.labels, mark=self._mark).write(self._folder)
         self._running = True
         try:
             self.workdir = self.spec.workdir or plan.workdir
@@ -80,6 +80,10 @@ class ProcessSandbox:
         except BaseException:
             await asyncio.shield(self.stop())
             raise
+
+    @property
+    def _mark(self) -> str:
+        return f"{MARK}={self._token}"
 
     def _clear(self) -> None:
         reap(self.spec.scratch)
@@ -305,7 +309,7 @@ class ProcessSandbox:
             if is_alive(leader) or not Path("/proc/self").exists():
                 with contextlib.suppress(ValueError, PermissionError):
                     kill_group(leader.pid)
-        return kill_all(lambda: marked(f"{MARK}={self._token}".encode()), _STOP_SEC)
+        return kill_all(lambda: marked(self._mark.encode()), _STOP_SEC)
 
 
 def process_availability() -> Availability:

@@ -19,7 +19,7 @@ from typing import Any
 
 from modularrsi.cgroups import Cgroup
 from modularrsi.errors import SandboxError
-from modularrsi.processes import Process, identify, is_alive, send, wait_gone
+from modularrsi.processes import Process, identify, is_alive, kill_all, marked, send, wait_gone
 
 FOLDER = "sandbox"
 _FILE = "record.json"
@@ -38,6 +38,8 @@ class Record:
     owner: Process = field(default_factory=own_process)
     group: Cgroup | None = None
     processes: tuple[Process, ...] = ()
+    mark: str = ""
+    """`NAME=value` in the environment of every process of a sandbox that has no namespace to end them by."""
 
     def write(self, folder: Path) -> None:
         """Replace the record in `folder` as a whole: a reader sees the old one or the new one."""
@@ -61,6 +63,7 @@ def read_record(folder: Path) -> Record | None:
             owner=Process(**data["owner"]),
             group=group and Cgroup(group["version"], tuple(Path(path) for path in group["folders"])),
             processes=tuple(Process(**process) for process in data["processes"]),
+            mark=data["mark"],
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -95,6 +98,8 @@ def _end(record: Record) -> None:
         with contextlib.suppress(PermissionError):
             send(process, signal.SIGKILL)
     left = wait_gone(record.processes, _KILL_SEC)
+    if record.mark:
+        left += kill_all(lambda: marked(record.mark.encode()), _KILL_SEC)
     if left or (record.group is not None and not record.group.destroy(_KILL_SEC)):
         raise SandboxError(f"sandbox {record.name}: what a killed engine left does not end", "stop_failed")
 
@@ -108,7 +113,10 @@ def remove_tree(folder: Path) -> None:
         return
     except (OSError, RecursionError):
         pass  # modes that shut us out, or a tree deeper than Python recurses: the tools below know both
-    for argv in (["chmod", "-R", "u+rwX", "--", str(folder)], ["rm", "-rf", "--", str(folder)]):
+    remove = ["rm", "-rf", "--", str(folder)]
+    for argv in (remove, ["chmod", "-R", "u+rwX", "--", str(folder)], remove):
+        if not folder.exists():
+            return
         subprocess.run(argv, check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
     if folder.exists():
         raise SandboxError(f"{folder} cannot be removed", "stop_failed")

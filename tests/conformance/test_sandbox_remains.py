@@ -70,7 +70,6 @@ def test_stop_leaves_nothing(kind: Kind, tmp_path: Path) -> None:
         await sandbox.start()
         await sandbox.exec("sleep 777.25 >/dev/null 2>&1 & setsid sleep 777.25 >/dev/null 2>&1 &")
         await sandbox.exec("mkdir -p /app/locked/in; touch /app/locked/in/f; chmod 000 /app/locked/in /app/locked")
-        await sandbox.exec("cd /app; for i in $(seq 1500); do mkdir d && cd d || exit; done")
         assert _sleepers("777.25")
         await sandbox.stop()
 
@@ -78,6 +77,21 @@ def test_stop_leaves_nothing(kind: Kind, tmp_path: Path) -> None:
     assert not _sleepers("777.25")
     assert not [group for group in _groups() if plan.name in group]
     assert not _mounts_below(tmp_path)
+    assert list(plan.scratch.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_stop_removes_a_tree_deeper_than_python_recurses(kind: Kind, tmp_path: Path) -> None:
+    plan = spec(kind, tmp_path)
+    dig = "import os\nfor i in range(3000): os.mkdir('d'); os.chdir('d')"
+
+    async def scenario() -> None:
+        sandbox = make_sandbox(kind.name, plan)
+        await sandbox.start()
+        assert (await sandbox.exec(f'cd /app && python3 -c "{dig}"')).exit_code == 0
+        await sandbox.stop()
+
+    asyncio.run(scenario())
     assert list(plan.scratch.iterdir()) == []
 
 
