@@ -80,18 +80,23 @@ class ControlClient:
         return [block.body.decode("utf-8", "replace") for block in blocks]
 
     async def close(self) -> None:
-        """End the client process, gently at first. Idempotent; takes at most a few seconds."""
+        """End the client process, gently at first. Idempotent; takes at most a few seconds.
+
+        asyncio counts a process as ended when its pipes are closed too, and the server holds them as well: with a
+        server that hangs, the wait is over only when the server is killed (`server.destroy`).
+        """
         process, self._broken = self._process, self._broken or "it was closed"
         if process is None:
             return
         if process.stdin is not None:
             process.stdin.close()
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), 2.0)
-        except TimeoutError:
+        if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            await process.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), 2.0)
 
     def _break(self, why: str) -> SandboxError:
         self._broken = why

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _BEGIN = re.compile(rb"^%begin (\d+ \d+ \d+)\n", re.MULTILINE)
-_ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\$]')
+_ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\$~]')  # tmux expands $VAR and a leading ~ even between double quotes
 
 
 @dataclass(frozen=True, slots=True)
