@@ -19,18 +19,13 @@ from typing import Any
 from modularrsi.digest import digest_tree
 from modularrsi.errors import SandboxError
 from modularrsi.sandbox.base import SandboxSpec
+from modularrsi.sandbox.docker_classic import needs_buildkit, stage
 from modularrsi.sandbox.docker_client import Engine, explain
 
 REPOSITORY = "modularrsi/task"
 LABEL = "modularrsi.image"
 _TAIL_CHARACTERS = 2000
 _PULL_SEC = 1800.0
-
-# What only BuildKit understands: the SDK drives the classic builder, which refuses these with unhelpful words.
-_BUILDKIT = re.compile(
-    r"^\s*#\s*syntax=|^\s*(?:RUN|COPY|ADD)\b[^\n]*(?:--mount=|--network=|--security=|--chmod=|--link\b|<<-?[\"']?\w)",
-    re.IGNORECASE | re.MULTILINE,
-)
 
 _builds: dict[tuple[str, str], Future[str]] = {}
 _builds_lock = threading.Lock()
@@ -63,11 +58,6 @@ def image_tag(spec: SandboxSpec) -> str:
     """`modularrsi/task:<digest>`: of the environment as the task states it, else of the folder itself."""
     digest = spec.environment_digest or digest_tree(spec.environment_dir, links="hash", modes=True)
     return f"{REPOSITORY}:{re.sub('[^A-Za-z0-9_.-]', '-', digest)[:64]}"
-
-
-def needs_buildkit(dockerfile: str) -> bool:
-    """Whether the classic builder would stumble over the text of this Dockerfile."""
-    return _BUILDKIT.search(dockerfile) is not None
 
 
 def _check(environment: Path) -> None:
@@ -126,14 +116,24 @@ def _pull(engine: Engine, name: str) -> None:
 
 def _build(engine: Engine, spec: SandboxSpec, tag: str) -> None:
     dockerfile = spec.environment_dir / "Dockerfile"
-    if needs_buildkit(dockerfile.read_text("utf-8", "replace")):
-        _build_with_client(engine, spec, tag)
-        return
+    if not needs_buildkit(dockerfile.read_text("utf-8", "replace")):
+        _build_classic(engine, spec.environment_dir, spec, tag)
+    elif client := _buildkit_client():
+        _build_with_client(client, engine, spec, tag)
+    else:
+        with tempfile.TemporaryDirectory(prefix="modularrsi-build-") as folder:
+            stage(spec.environment_dir, Path(folder) / "context")
+            _build_classic(engine, Path(folder) / "context", spec, tag)
+
+
+def _build_classic(engine: Engine, context: Path, spec: SandboxSpec, tag: str) -> None:
+    """With the builder that every Engine has."""
+    dockerfile = spec.environment_dir / "Dockerfile"
     try:
         events = engine.client.api.build(
-            path=str(spec.environment_dir), tag=tag, rm=True, forcerm=True, decode=True,
+            path=str(context), tag=tag, rm=True, forcerm=True, decode=True,
             labels={LABEL: tag}, timeout=max(1, int(spec.build_timeout_sec)),
-        )
+        )  # fmt: skip
         _follow(events, dockerfile, time.monotonic() + spec.build_timeout_sec)
     except (engine.errors.DockerException, OSError, TypeError) as error:
         raise SandboxError(f"{dockerfile}: the build failed: {explain(error)}", "build_failed") from error
@@ -150,26 +150,31 @@ def _follow(events: Iterable[dict[str, Any]], dockerfile: Path, deadline: float)
             raise SandboxError(f"{dockerfile}: the build ran out of time\n{output.strip()}", "build_failed")
 
 
-def _build_with_client(engine: Engine, spec: SandboxSpec, tag: str) -> None:
-    """BuildKit's protocol is only spoken by Docker's own client."""
-    dockerfile, client = spec.environment_dir / "Dockerfile", shutil.which("docker")
+def _buildkit_client() -> str | None:
+    """Docker's client, when it has the plugin that speaks BuildKit's protocol."""
+    client = shutil.which("docker")
     if client is None:
-        raise SandboxError(f"{dockerfile} needs BuildKit: install the `docker` command", "unsupported")
-    argv = [client, "build", "--tag", tag, "--label", f"{LABEL}={tag}", "--file", str(dockerfile)]
-    env = {**os.environ, "DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain", "DOCKER_HOST": engine.address.url}
+        return None
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        asked = subprocess.run([client, "buildx", "version"], capture_output=True, timeout=20, check=False)
+        return client if asked.returncode == 0 else None
+    return None
+
+
+def _build_with_client(client: str, engine: Engine, spec: SandboxSpec, tag: str) -> None:
+    dockerfile = spec.environment_dir / "Dockerfile"
+    argv = [client, "buildx", "build", "--load", "--tag", tag, "--label", f"{LABEL}={tag}", "--file", str(dockerfile)]
+    env = {**os.environ, "BUILDKIT_PROGRESS": "plain", "DOCKER_HOST": engine.address.url}
     with tempfile.TemporaryFile() as log:
         try:
             done = subprocess.run(
                 [*argv, str(spec.environment_dir)], env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 timeout=spec.build_timeout_sec, check=False, start_new_session=True,
-            )
+            )  # fmt: skip
             failed = "" if done.returncode == 0 else f"the build failed (exit code {done.returncode})"
         except subprocess.TimeoutExpired:
             failed = "the build ran out of time"
         if failed:
-            with contextlib.suppress(OSError):
-                log.seek(-_TAIL_CHARACTERS, os.SEEK_END)
-            if log.tell() > 0 and log.seek(0, os.SEEK_END) <= _TAIL_CHARACTERS:
-                log.seek(0)
+            log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_CHARACTERS))
             tail = log.read().decode("utf-8", "replace").strip()
             raise SandboxError(f"{dockerfile}: {failed}\n{tail}", "build_failed")
