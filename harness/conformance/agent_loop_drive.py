@@ -145,17 +145,14 @@ def case_heeds_the_guards(fn: Drive, make_context: ContextFactory) -> None:
 
 
 def case_reopened_claims_do_not_count(fn: Drive, make_context: ContextFactory) -> None:
-    """A completion claim that a guard reopened does not end the run, and the agent reads what is open."""
-
-    @function(module="agent_loop", point="guard", describes="reopens once")
-    def guard(turn: Turn, ctx: Context) -> Guidance:
-        open_ = turn.number == 1 and turn.stage == "observed"
-        return Guidance(reopen=("OPEN-REQUIREMENT",) if open_ else ())
-
-    model = ScriptedModel(then=reply(complete=True))
-    ending = make_context(guard, _stop_when_claimed, model=model, limits=Limits(max_turns=5)).drive()
-    require(turns_asked(model) == 2, f"it ended after {turns_asked(model)} turns with {ending}, expected 2")
-    require("OPEN-REQUIREMENT" in _last_message(model, 1), "the agent was not told what is open")
+    """A completion claim that a guard reopened, at either stage, does not end the run; the agent reads what is open."""
+    for stage in ("proposed", "observed"):
+        model = ScriptedModel(then=reply(complete=True))
+        ctx = make_context(_reopening(stage), _stop_when_claimed, model=model, limits=Limits(max_turns=5))
+        ending = ctx.drive()
+        asked = turns_asked(model)
+        require(asked == 2, f"reopened when {stage}, it ended after {asked} turns with {ending}; expected 2")
+        require("OPEN-REQUIREMENT" in _last_message(model, 1), "the agent was not told what is open")
 
 
 def case_ends_when_the_engine_stops(fn: Drive, make_context: ContextFactory) -> None:
@@ -174,6 +171,16 @@ def _never(turn: Turn, advice: Sequence[Advice], ctx: Context) -> Decision:
 @function(module="completion", point="decide", describes="believes the agent")
 def _stop_when_claimed(turn: Turn, advice: Sequence[Advice], ctx: Context) -> Decision:
     return Decision(turn.reply.complete, "claimed")
+
+
+def _reopening(stage: str) -> Callable[[Turn, Context], Guidance]:
+    """A guard that reopens a requirement at one stage of the first turn."""
+
+    @function(module="agent_loop", point="guard", describes="reopens once")
+    def guard(turn: Turn, ctx: Context) -> Guidance:
+        return Guidance(reopen=("OPEN-REQUIREMENT",) if (turn.number, turn.stage) == (1, stage) else ())
+
+    return guard
 
 
 def _always(recovery: Recovery) -> Callable[[Fault, Context], Recovery]:

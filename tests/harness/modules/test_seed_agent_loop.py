@@ -18,7 +18,7 @@ from harness.modules.completion.decide.all_agree import all_agree
 from harness.registry import function
 from harness.scripted import ScriptedContext, ScriptedModel, make_context
 from harness.standins import parse
-from harness.types import Fault, Grammar, Guidance, Limits, Reply, Turn
+from harness.types import Fault, Grammar, Guidance, Limits, Recovery, Reply, Turn
 
 
 @function(module="tools", point="grammar", describes="plain, with warnings")
@@ -52,8 +52,10 @@ def test_the_first_claim_is_questioned_and_its_warnings_are_dropped() -> None:
     ctx, ending = run("Sure! " + reply("ls\n", complete=True), reply("date\n", complete=True))
     question = told(ctx)[1]
     assert "text before the object" not in question
+    assert question.startswith(f"The terminal now:\n{ctx.state.turns[0].observation}\n\n")
     assert question.index(ctx.state.turns[0].observation) < question.index("CONFIRM: say it once more.")
     assert (ending.reason, len(ctx.state.turns)) == ("complete", 2)
+    assert "twice in a row" in ending.detail
     assert "date" in ctx.state.turns[-1].reply.raw  # the confirming reply's commands were executed too
     assert [routed.command.keystrokes for routed in ctx.state.turns[-1].routed] == ["date\n"]
 
@@ -125,8 +127,17 @@ def test_an_overflow_goes_on_with_a_short_prompt() -> None:
 
 
 def test_without_summaries_an_overflow_ends_the_run() -> None:
-    _, ending = run(reply("cat big\n"), then=ContextOverflow("too long"), summarize=False)
-    assert ending.reason == "context_overflow"
+    ctx, ending = run(reply("cat big\n"), then=ContextOverflow("too long"), summarize=False)
+    assert (ending.reason, ctx.state.number) == ("context_overflow", 2)
+
+
+def test_a_salvaged_reply_can_be_faulty_and_salvaged_again() -> None:
+    @function(module="agent_loop", point="recover", describes="helps at the second attempt")
+    def recover(fault: Fault, ctx: Context) -> Recovery:
+        return Recovery(reply=reply("ls\n") if fault.streak == 2 else "still nonsense")
+
+    ctx, _ = run("nonsense", functions=(recover,), max_turns=1)
+    assert [turn.number for turn in ctx.state.turns] == [1]
 
 
 def test_the_points_are_called_in_order() -> None:

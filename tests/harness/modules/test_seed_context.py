@@ -68,6 +68,20 @@ def test_the_margin_is_that_of_the_limits() -> None:
         assert bool(model.requests) is compressed
 
 
+def test_in_a_small_window_the_margin_is_a_third() -> None:
+    for used, compressed in ((5_500, False), (6_500, True)):
+        ctx, model = context(STEPS, used, window=9_000)
+        three_step_summary(Pending("news"), ctx)
+        assert bool(model.requests) is compressed
+
+
+def test_a_prompt_that_cannot_fit_is_not_sent() -> None:
+    for characters, compressed in ((36_000, False), (44_000, True)):
+        ctx, model = context(STEPS, 30_000)
+        three_step_summary(Pending("y" * characters), ctx)
+        assert bool(model.requests) is compressed
+
+
 def test_three_steps() -> None:
     ctx, model = context(STEPS, 35_000)
     before = list(ctx.state.history)
@@ -169,14 +183,33 @@ def test_the_service_s_own_count_decides() -> None:
 # ------------------------------------------------------------------------------------------------------------ overflow
 
 
-def test_exchanges_are_unwound_from_the_end() -> None:
-    ctx, model = context(STEPS, 60_000)
+@pytest.mark.parametrize("window", range(40_000, 41_000, 100))
+def test_exchanges_are_unwound_from_the_end(window: int) -> None:
+    ctx, model = context(STEPS, 60_000, window=window)
     before = list(ctx.state.history)
     three_step_summary(Pending("news", overflow=True), ctx)
     kept = list(model.requests[0].messages[:-1])
     assert kept == before[: len(kept)]
     assert len(kept) % 2 == 0
-    assert WINDOW - 4_000 - 1_000 < tokens.count(kept) <= WINDOW - 4_000
+    assert tokens.count(kept) <= window - 4_000 < tokens.count(before[: len(kept) + 2])
+
+
+def test_the_short_hand_overs_show_the_end_of_the_screen_only() -> None:
+    for answers in ([ModelUnavailable("down"), "in short"], [ModelUnavailable("down")] * 2):
+        ctx, model = context(answers, 1_000)
+        ctx.state.history.extend(exchanges("y" * 200_000, 1, 10))
+        prompt = three_step_summary(Pending("news", overflow=True), ctx)
+        shown = model.requests[1].messages[0].content if "in short" in answers else prompt
+        assert 900 < shown.count("x") < 1_050
+        assert "SCREEN-END" in shown
+
+
+def test_a_hand_over_that_has_grown_too_large_is_dropped_for_the_first_prompt() -> None:
+    ctx, _ = context([ModelUnavailable("down")] * 2, 1_000, window=20_000)
+    three_step_summary(Pending("news"), ctx)
+    ctx.state.history[0] = Message("user", FIRST + "y" * 200_000)
+    three_step_summary(Pending("news", overflow=True), ctx)
+    assert ctx.state.history == [Message("user", FIRST)]
 
 
 def test_the_short_summary_is_a_fresh_request_and_keeps_the_unwound_history() -> None:
