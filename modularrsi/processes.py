@@ -103,13 +103,10 @@ def snapshot() -> list[Stat]:
 
 
 def _pids() -> Iterator[int]:
-    try:
-        names = os.listdir(PROC)
-    except OSError:
-        return
-    for name in names:
-        if name.isdigit():
-            yield int(name)
+    with contextlib.suppress(OSError), os.scandir(PROC) as entries:
+        for entry in entries:
+            if entry.name.isdigit():
+                yield int(entry.name)
 
 
 def descendants(root: int, stats: Iterable[Stat] | None = None) -> list[Process]:

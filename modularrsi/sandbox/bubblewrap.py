@@ -1,8 +1,8 @@
 """The `bubblewrap` sandbox: a private root over the host's own programs, in namespaces of its own.
 
-For tasks whose environment is a plain Dockerfile on a generic base. Starts in tens of milliseconds, needs no daemon and no root.
-What it does not give: another distribution than the host's, a disk quota, a kernel of its own; and, for an ordinary
-user, other users than root.
+For tasks whose environment is a plain Dockerfile on a generic base. Starts in tens of milliseconds, needs no daemon and
+no root. What it does not give: another distribution than the host's, a disk quota, a kernel of its own; and, for an
+ordinary user, other users than root. With `network` it shares the host's network, the host's own services included.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from modularrsi.errors import SandboxError
 from modularrsi.processes import is_alive
 from modularrsi.sandbox.archive import folder_entries
 from modularrsi.sandbox.base import ExecResult, Resources, SandboxSpec
-from modularrsi.sandbox.bwrap_channel import HELPER
+from modularrsi.sandbox.bwrap_channel import ENTER
 from modularrsi.sandbox.bwrap_machine import Machine, MachinePlan
 from modularrsi.sandbox.bwrap_root import LAYOUT, default_environment, ids_for_this_user, make_root, name_host
 from modularrsi.sandbox.dockerfile import Plan, read_environment
@@ -154,7 +154,7 @@ class BubblewrapSandbox:
         """History expansion is off: `!` in what an agent types is text."""
         argv = (_SHELL, "--login", "+H")
         file = self._running.terminal_plan(argv, self.workdir, self._env, user)
-        return [sys.executable, "-I", "-S", "-B", str(HELPER), "enter", str(file)]
+        return [sys.executable, "-I", "-S", "-B", str(ENTER), str(file)]
 
     async def foreground(self) -> bool | None:
         return self._machine.foreground() if self._machine is not None else None

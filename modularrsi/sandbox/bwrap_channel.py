@@ -24,6 +24,7 @@ from modularrsi.processes import Process, identify
 from modularrsi.sandbox.streams import Output, spool
 
 HELPER = Path(__file__).with_name("bwrap_helper.py")
+ENTER = HELPER.with_name("bwrap_enter.py")
 _MESSAGE_BYTES = 65_536
 
 
@@ -54,10 +55,15 @@ class _HelperRoot:
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        argv = [sys.executable, "-I", "-S", "-B", str(HELPER), "root", str(theirs.fileno())]
+        argv = [sys.executable, "-I", "-S", "-B", str(HELPER), str(theirs.fileno())]
         with theirs:
             self._process = subprocess.Popen(
-                argv, pass_fds=[theirs.fileno()], env={"LANG": "C"}, cwd="/", stdin=subprocess.DEVNULL, start_new_session=True
+                argv,
+                pass_fds=[theirs.fileno()],
+                env={"LANG": "C"},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
             )
         self._socket, self._owner = ours, os.getpid()
         atexit.register(self._end)
@@ -113,7 +119,7 @@ def _read_hello(raw: bytes) -> Hello:
     message = json.loads(raw) if raw else {"error": "the helper ended"}
     if "error" in message:
         raise SandboxError(f"bwrap does not start: {message['error']}", "start_failed")
-    found = [identify(message[name]) for name in ("helper", "bwrap", "first")]
+    found = [identify(int(message[name])) for name in ("helper", "bwrap", "first")]
     if any(process is None for process in found):
         raise SandboxError("the sandbox ended as soon as it was ready", "start_failed")
     return Hello(*[process for process in found if process is not None])
@@ -161,7 +167,8 @@ class Channel:
         self._outputs = {output for output in self._outputs if output.open} | {out, err}
         handle = spool(json.dumps({**request, "id": number}).encode())
         try:
-            socket.send_fds(self._socket, [b"do"], [handle, stdin, out.writer if stdout is None else stdout, err.writer])
+            streams = [stdin, out.writer if stdout is None else stdout, err.writer]
+            socket.send_fds(self._socket, [b"do"], [handle, *streams])
         except OSError as error:
             out.close()
             err.close()

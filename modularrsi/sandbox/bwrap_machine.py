@@ -285,7 +285,8 @@ class Machine:
     # ------------------------------------------------------------------------------------------------------------- end
 
     def alive(self) -> bool:
-        return self._channel is not None and self._channel.open and self._hello is not None and is_alive(self._hello.first)
+        connected = self._channel is not None and self._channel.open
+        return connected and self._hello is not None and is_alive(self._hello.first)
 
     async def stop(self) -> None:
         """End every process and remove the control group. Raises SandboxError (stop_failed)."""

@@ -1,8 +1,8 @@
 """The private root of a bubblewrap sandbox: what the agent finds at `/`, and the bwrap arguments that mount it.
 
 An allow-list, not a copy of the host: `/usr` and a few tables under `/etc` are shown read-only, all else (`/app`,
-`/root`, `/tmp`, `/home`, `/opt`, `/var`, `/usr/local` and any folder the task makes) is a private writable folder. The host's
-`/home`, `/root`, `/run`, `/sys`, sockets and environment do not exist inside.
+`/root`, `/tmp`, `/home`, `/opt`, `/var`, `/usr/local` and any folder the task makes) is a private writable folder. The
+host's `/home`, `/root`, `/run`, `/sys`, sockets and environment do not exist inside.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ SHOWN_ROOT = "/tmp/root"
 """Where the helper mounts the private root for bwrap, in a mount namespace of its own, when ids are mapped."""
 
 BASE_ID = 1_297_219_584
-"""Host ids of a sandbox's users 0–65535 when root runs the engine: a range that no distribution hands out by default."""
+"""Host ids of a sandbox's users 0–65535 when root runs the engine: a range no distribution hands out by default."""
 
 
 def ids_for_this_user() -> Ids:
@@ -171,7 +171,7 @@ def make_root(root: Path, ids: Ids) -> None:
 
 def _system_links() -> dict[str, str]:
     """`/bin` → `usr/bin` and so on, where the host is merged that way; else they are mounted (`mount_arguments`)."""
-    return {name: os.readlink(f"/{name}") for name in _SYSTEM_LINKS if Path("/", name).is_symlink()}
+    return {name: str(Path("/", name).readlink()) for name in _SYSTEM_LINKS if Path("/", name).is_symlink()}
 
 
 def _tables() -> dict[str, str]:

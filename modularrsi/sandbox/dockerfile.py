@@ -1,7 +1,7 @@
 """Reads the plain part of a Dockerfile into steps that a sandbox without images can carry out.
 
-Done: FROM a generic base, COPY and ADD of local files, ENV, ARG, WORKDIR, LABEL, SHELL, USER root, and RUN that makes files.
-Ignored, because a sandbox starts its own first process: CMD, ENTRYPOINT, EXPOSE, STOPSIGNAL, HEALTHCHECK, MAINTAINER.
+Done: FROM a generic base, COPY and ADD of local files, ENV, ARG, WORKDIR, SHELL, USER root, and RUN that makes files.
+Ignored, each with its reason: CMD, ENTRYPOINT, EXPOSE, STOPSIGNAL, HEALTHCHECK, LABEL, MAINTAINER.
 Everything else raises `SandboxError` (cause "unsupported") with its line and name. Nothing is guessed: a base image
 that would bring programs of its own is not replaced by the host's.
 """
@@ -28,7 +28,6 @@ from modularrsi.sandbox.dockerfile_lines import (
     substitute,
     unquote,
     without_heredocs,
-    words,
 )
 from modularrsi.sandbox.dockerfile_run import Packages, allowed_run, installed_package
 
@@ -61,7 +60,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Copy into the image. `target` is absolute; `into` says it must be taken as a folder. `texts` are here-documents."""
+    """Copy into the image. `target` is absolute; `into`: it is a folder, there or not. `texts` are here-documents."""
 
     number: int
     sources: tuple[str, ...]
@@ -344,5 +343,3 @@ def _absolute(path: str, workdir: str) -> str:
             parts.append(part)
     return "/" + "/".join(parts)
 
-
-__all__ = ["Copy", "Link", "Plan", "Run", "Step", "Workdir", "read_dockerfile", "read_environment", "words"]

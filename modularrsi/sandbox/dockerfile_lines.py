@@ -133,14 +133,6 @@ def exec_form(rest: str) -> list[str] | None:
     return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
 
 
-def words(rest: str, number: int) -> list[str]:
-    """Split at blanks; quotes and backslashes group and are removed."""
-    found: list[str] = []
-    for word in split_raw(rest, number):
-        found.append(unquote(word))
-    return found
-
-
 def split_raw(rest: str, number: int) -> list[str]:
     """Split at blanks outside quotes, quotes kept."""
     found: list[str] = []

@@ -24,10 +24,21 @@ _REFUSED = {
     **dict.fromkeys(("docker", "systemctl", "service"), "needs a daemon"),
 }
 _GIT_NETWORK = {"clone", "fetch", "pull", "submodule", "lfs", "ls-remote"}
-_PREFIXES = {"sudo", "env", "exec", "time", "nice", "nohup", "command", "then", "do", "else", "if", "while", "until", "!", "{"}
+_PREFIXES = frozenset(
+    ["sudo", "env", "exec", "time", "nice", "nohup", "command", "then", "do", "else", "if", "while", "until", "!", "{"]
+)
 _ASSIGNMENT = re.compile(r"^\w+=")
-_APT_FLAGS = {"-y", "--yes", "-q", "-qq", "-yq", "-yqq", "-qy", "-qqy", "--no-install-recommends", "--assume-yes", "--quiet"}
-_PLAIN_CONFFILES = ("/etc/bash_completion.d/", "/etc/python3", "/etc/alternatives/", "/etc/perl/", "/etc/ssl/openssl.cnf")
+_APT_FLAGS = frozenset(
+    ["-y", "--yes", "--assume-yes", "-q", "-qq", "--quiet", "-yq", "-yqq", "-qy", "-qqy", "--no-install-recommends"]
+)
+_PLAIN_CONFFILES = (
+    "/etc/bash_completion.d/",
+    "/etc/python3",
+    "/etc/alternatives/",
+    "/etc/perl/",
+    "/etc/ssl/openssl.cnf",
+)
+"""Configuration a sandbox shows, or does without."""
 
 
 @dataclass(frozen=True, slots=True)

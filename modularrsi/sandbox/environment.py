@@ -54,7 +54,7 @@ def environment_digest(folder: Path, given: str, docker_image: str | None, salt:
     if not given and folder.is_dir():
         for path, name in folder_entries(folder):
             info = path.lstat()
-            content = os.readlink(path).encode() if path.is_symlink() else b""
+            content = str(path.readlink()).encode() if path.is_symlink() else b""
             digest.update(repr((name, info.st_mode, info.st_size, content)).encode())
             if path.is_file() and not path.is_symlink():
                 with path.open("rb") as file:
@@ -104,7 +104,9 @@ def copy_tree(source: Path, target: Path) -> None:
         raise SandboxError(f"the environment cannot be copied: {done.stderr.strip()[-300:]}", "start_failed")
 
 
-async def carry_out(plan: Plan, folder: Path, builder: Builder, base_env: Mapping[str, str], timeout_sec: float) -> None:
+async def carry_out(
+    plan: Plan, folder: Path, builder: Builder, base_env: Mapping[str, str], timeout_sec: float
+) -> None:
     """Do a plan's steps in order. Raises SandboxError (build_failed), and what the builder raises."""
     deadline = time.monotonic() + timeout_sec
     context = Context(folder)

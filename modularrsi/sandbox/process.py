@@ -1,8 +1,8 @@
 """The `process` sandbox: no isolation. For tasks you trust, on machines that have nothing better.
 
-Commands run as the user who runs the engine. `/app`, `/logs`, `/tests`, `/solution`, `/tmp` and the task's own working folder
-become private folders, by rewriting those paths where they stand in commands, in the Dockerfile's RUN and in uploaded
-text files.
+Commands run as the user who runs the engine. `/app`, `/logs`, `/tests`, `/solution`, `/tmp` and the task's own working
+folder become private folders, by rewriting those paths where they stand in commands, in the Dockerfile's RUN and in
+uploaded text files.
 
 What is not covered: paths in what is typed into the terminal, in files written byte for byte (`write_file`), made at
 run time (`"$base"/app`) or compiled into programs; network, memory, processor and process limits; other users; the
@@ -35,7 +35,9 @@ from modularrsi.sandbox.streams import Output, spooled
 MARK = "MODULARRSI_SANDBOX"
 _EXEC_MARK = "MODULARRSI_EXEC"
 _PRIVATE = ("app", "logs", "solution", "tests", "tmp")
-_HOST = frozenset({"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "opt", "proc", "run", "sbin", "sys", "usr", "var"})
+_HOST = frozenset(
+    ["bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "opt", "proc", "run", "sbin", "sys", "usr", "var"]
+)
 _TEXT_BYTES = 1_000_000
 _STOP_SEC = 5.0
 
@@ -265,7 +267,7 @@ class ProcessSandbox:
             info = path.lstat()
             if stat.S_ISLNK(info.st_mode):
                 (place / name).unlink(missing_ok=True)
-                (place / name).symlink_to(self.rewrite(os.readlink(path)))
+                (place / name).symlink_to(self.rewrite(str(path.readlink())))
             elif stat.S_ISDIR(info.st_mode):
                 (place / name).mkdir(exist_ok=True)
                 (place / name).chmod(stat.S_IMODE(info.st_mode) if mode is None else mode)
@@ -334,7 +336,8 @@ def _top_folders(plan: Plan) -> set[str]:
 
 
 def _check_user(user: str | int | None) -> None:
-    if user is not None and user not in (os.geteuid(), str(os.geteuid())) and not (os.geteuid() == 0 and user == "root"):
+    mine = {os.geteuid(), str(os.geteuid()), *(["root"] if os.geteuid() == 0 else [])}
+    if user is not None and user not in mine:
         raise SandboxError(f"user {user!r}: the process sandbox runs everything as you", "unsupported")
 
 

@@ -96,7 +96,8 @@ def test_a_cancelled_command_is_killed(kind: Kind, tmp_path: Path) -> None:
 async def _gone(sandbox, pattern: str) -> None:
     for _ in range(100):
         found = await sandbox.exec(
-            f"for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$f 2>/dev/null | grep -q '{pattern}' && exit 1; done; exit 0"
+            "for f in /proc/[0-9]*/cmdline; do "
+            f"tr '\\0' ' ' <$f 2>/dev/null | grep -q '{pattern}' && exit 1; done; exit 0"
         )
         if found.exit_code == 0:
             return
@@ -135,7 +136,8 @@ def test_bytes_come_through_unchanged(kind: Kind, tmp_path: Path) -> None:
 def test_output_is_cut_at_its_limit_and_the_command_still_ends(kind: Kind, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(kind, tmp_path) as sandbox:
-            result = await sandbox.exec("head -c 3000000 /dev/zero | tr '\\0' x; echo end >&2; exit 3", output_limit=1000)
+            much = "head -c 3000000 /dev/zero | tr '\\0' x; echo end >&2; exit 3"
+            result = await sandbox.exec(much, output_limit=1000)
             assert result.exit_code == 3
             assert result.truncated
             assert result.stdout == b"x" * 1000
@@ -267,7 +269,8 @@ print(socket.create_connection(("127.0.0.1", int(open("/app/port").read())), 5).
             if (await sandbox.exec("python3 -c 'import socket'")).exit_code != 0:
                 pytest.skip("no python in the sandbox")
             await output(sandbox, f"cat > /app/serve.py <<'END'\n{serve}\nEND\ncat > /app/ask.py <<'END'\n{ask}\nEND")
-            await output(sandbox, "nohup python3 /app/serve.py >/dev/null 2>&1 & while [ ! -s /app/port ]; do sleep 0.05; done")
+            start = "nohup python3 /app/serve.py >/dev/null 2>&1 & while [ ! -s /app/port ]; do sleep 0.05; done"
+            await output(sandbox, start)
             assert await output(sandbox, "python3 /app/ask.py") == "served\n"
 
     asyncio.run(scenario())
@@ -372,7 +375,8 @@ def test_a_folder_goes_in_with_modes_and_links(kind: Kind, tmp_path: Path) -> No
             assert await sandbox.read_file("/tests/deep/er/sub/data.bin") == bytes(range(256))
             assert await sandbox.read_file("/tests/deep/er/sub/a b'c\nd") == b"odd"
             assert await output(sandbox, "readlink /tests/deep/er/away") == "/nonexistent/elsewhere\n"
-            assert await output(sandbox, "test -d /tests/deep/er/sub/empty && ls /tests/deep/er") == "away\nlink\nrun.sh\nsub\n"
+            listed = await output(sandbox, "test -d /tests/deep/er/sub/empty && ls /tests/deep/er")
+            assert listed == "away\nlink\nrun.sh\nsub\n"
             owner = await output(sandbox, "stat -c %u /tests/deep/er/run.sh")
             assert owner == "0\n" or not kind.isolated
 

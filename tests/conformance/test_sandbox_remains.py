@@ -12,13 +12,12 @@ import time
 from pathlib import Path
 
 import pytest
-from support.sandboxes import KINDS, Kind, require, spec
+from support.sandboxes import LOCAL, Kind, require, spec
 
 from modularrsi.cgroups import support
 from modularrsi.processes import snapshot
 from modularrsi.sandbox import make_sandbox, reap_folders
 
-LOCAL = [kind for kind in KINDS if kind.values[0].folders]
 pytestmark = pytest.mark.parametrize("kind", LOCAL)
 ROOT = Path(__file__).resolve().parents[2]
 

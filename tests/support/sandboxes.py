@@ -27,21 +27,23 @@ class Kind:
     name: str
     isolated: bool = True
     users: bool = True
-    limits: bool = True
     folders: bool = True
     """It keeps its files in the scratch folder, and `reap_folders` finds what a killed engine left of it."""
     image: str | None = None
 
 
-KINDS = [
-    pytest.param(Kind("bubblewrap", users=os.geteuid() == 0), id="bubblewrap"),
-    pytest.param(Kind("process", isolated=False, users=False, limits=False), id="process"),
-    pytest.param(
-        Kind("docker", folders=False, image=os.environ.get("MODULARRSI_TEST_IMAGE")), id="docker", marks=pytest.mark.docker
-    ),
-]
+BUBBLEWRAP = Kind("bubblewrap", users=os.geteuid() == 0)
+PROCESS = Kind("process", isolated=False, users=False)
+DOCKER = Kind("docker", folders=False, image=os.environ.get("MODULARRSI_TEST_IMAGE"))
 
-ISOLATING = [kind for kind in KINDS if kind.values[0].isolated]
+
+def _params(*kinds: Kind) -> list[Any]:
+    return [pytest.param(kind, id=kind.name, marks=pytest.mark.docker if kind is DOCKER else ()) for kind in kinds]
+
+
+KINDS = _params(BUBBLEWRAP, PROCESS, DOCKER)
+ISOLATING = _params(BUBBLEWRAP, DOCKER)
+LOCAL = _params(BUBBLEWRAP, PROCESS)
 
 
 def require(kind: Kind) -> None:
