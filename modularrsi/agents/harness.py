@@ -79,7 +79,7 @@ class HarnessAgent:
             trajectory=recorder.finish(end.ending),
             turns=model.turns,
             usage=recorder.totals(),
-            stop_run=model.ran_out,
+            stop_run=model.stop_run,
         )
 
     async def _serve(
@@ -97,7 +97,11 @@ class HarnessAgent:
             skills=assignment.task.skills,
             mcp_servers=assignment.task.mcp_servers,
         )
-        limits = replace(self._limits, context_tokens=self._gateway.context_tokens("solver"))
+        limits = replace(
+            self._limits,
+            context_tokens=self._gateway.context_tokens("solver"),
+            output_tokens=self._gateway.output_tokens("solver"),
+        )
         library = self._cage.library_path(self._harness.library)
         return start_message(asdict(task), asdict(limits), library, self._harness.composition)
 

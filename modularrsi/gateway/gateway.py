@@ -107,6 +107,10 @@ class Gateway:
         """The model's window; a million when the settings do not say."""
         return self._line(role).settings.context_tokens or UNKNOWN_CONTEXT
 
+    def output_tokens(self, role: str) -> int | None:
+        """The longest reply that is asked for; None when the settings do not say."""
+        return self._line(role).settings.max_output_tokens
+
     async def complete(
         self, role: str, messages: Sequence[ChatMessage], *, scope: str, ordinal: int, purpose: str
     ) -> GatewayReply:

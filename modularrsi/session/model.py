@@ -26,8 +26,12 @@ _CALLS_PER_TURN = 4
 
 
 class ModelPort:
-    """Serves `model.complete` for one session. `failure` is set while the last call failed for a reason that is not
-    the agent's, and cleared by the next one that succeeds."""
+    """Serves `model.complete` for one session.
+
+    `turns` counts replies, cut-off ones included: a request that the service refused is no turn. `failure` is set while
+    the last call failed for a reason that is not the agent's, and cleared by the next one that succeeds. `stop_run`:
+    no other rollout could do better, for a cap is reached or the service refuses the key.
+    """
 
     def __init__(
         self, gateway: Gateway, scope: str, recorder: Recorder, limits: Limits, first_ordinal: int = 0
@@ -36,32 +40,33 @@ class ModelPort:
         self.turns = 0
         self.calls = first_ordinal
         self.failure: Failure | None = None
-        self.ran_out = False
+        self.stop_run = False
 
     async def complete(self, params: dict[str, Any]) -> dict[str, Any]:
         messages = _messages(params["messages"])
         purpose = params.get("purpose", "turn")[:40]
-        self._count(purpose)
+        self._check(purpose)
         self._recorder.request([{"role": m.role, "content": m.content} for m in messages], purpose)
         try:
             reply = await self._gateway.complete(
                 "solver", messages, scope=self._scope, ordinal=self.calls, purpose=purpose
             )
         except ReplyTruncatedError as error:
+            self._answered(purpose)
             self._recorder.reply(error.text, "", error.usage, error.cost_usd, error.model, "length")
-            self.failure = None
             raise Refused("reply_truncated", str(error), text=error.text) from error
         except ContextOverflowError as error:
             raise self._refuse("context_overflow", error, None) from error
         except ModelServiceError as error:
             failure = Failure("model_service", error.cause, str(error))
+            self.stop_run = error.cause == "auth"
             raise self._refuse("model_unavailable", error, failure) from error
         except BudgetExhausted as error:
-            self.ran_out = True
+            self.stop_run = True
             raise self._refuse("stopped", error, Failure("engine", "budget", str(error))) from error
         finally:
             self.calls += 1
-        self.failure = None
+        self._answered(purpose)
         self._recorder.reply(
             reply.text, reply.reasoning, reply.usage, reply.cost_usd, reply.model, reply.finish_reason
         )
@@ -76,12 +81,16 @@ class ModelPort:
             },
         }
 
-    def _count(self, purpose: str) -> None:
+    def _check(self, purpose: str) -> None:
         """Refuse the call when the session has had all its turns. The label is the worker's own word, so all calls
-        together have a bound as well."""
-        self.turns += purpose == "turn"
-        if self.turns > self._limits.max_turns or self.calls >= _CALLS_PER_TURN * self._limits.max_turns + 8:
+        together, refused ones as well, have a bound of their own."""
+        used = purpose == "turn" and self.turns >= self._limits.max_turns
+        if used or self.calls >= _CALLS_PER_TURN * self._limits.max_turns + 8:
             raise Refused("stopped", f"all {self._limits.max_turns} turns are used up")
+
+    def _answered(self, purpose: str) -> None:
+        self.turns += purpose == "turn"
+        self.failure = None
 
     def _refuse(self, kind: str, error: Exception, failure: Failure | None) -> Refused:
         self.failure = failure

@@ -23,7 +23,11 @@ from modularrsi.session.refusal import Refused
 from modularrsi.session.tools import ToolPort
 
 _MAX_LOGS = 20_000
-_THINK_SECONDS = 120.0
+THINK_SECONDS = 120.0
+"""How long a harness may compute between two requests: its functions handle texts, none needs minutes."""
+
+# Endings that are a failure of the harness: it could not run, or found no way on. Scored like any other.
+_AGENTS_FAULT = ("function_error", "library_error", "composition_error", "context_overflow", "faults")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +44,10 @@ class Session:
     """Serves one started `Worker` until it is done, breaks the rules, falls silent, or the deadline passes."""
 
     def __init__(
-        self, worker: Worker, model: ModelPort, tools: ToolPort, recorder: Recorder, limits: Limits,
-        think_seconds: float = _THINK_SECONDS,
+        self, worker: Worker, model: ModelPort, tools: ToolPort, recorder: Recorder, limits: Limits
     ) -> None:
         self._worker, self._recorder, self._limits = worker, recorder, limits
         self._model, self._tools = model, tools
-        self._think_seconds = think_seconds
         self._logs = 0
         self._handlers: dict[str, Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]] = {
             "model.complete": model.complete,
@@ -75,7 +77,7 @@ class Session:
     async def _serve(self, start: dict[str, Any]) -> SessionEnd:
         await self._worker.send(start)
         while True:
-            number, method, params = wire.check_request(await self._worker.receive(self._think_seconds))
+            number, method, params = wire.check_request(await self._worker.receive(THINK_SECONDS))
             if method == "done":
                 return self._done(params)
             if method == "log":
@@ -102,11 +104,9 @@ class Session:
 
     def _done(self, params: dict[str, Any]) -> SessionEnd:
         """The worker says it is finished. A fault of the service or the engine that it could not get past owns the
-        end; a library that cannot run is the candidate's own fault."""
+        end; a library that cannot run, or that gives up, is the candidate's own fault."""
         reason, detail = params["reason"][:80], params.get("detail", "")[:2_000]
         failure = self._model.failure
-        if failure is None and reason in ("function_error", "library_error", "composition_error"):
+        if failure is None and reason in _AGENTS_FAULT:
             failure = Failure("agent", reason, detail or reason)
         return SessionEnd(reason, detail, failure)
-
-

@@ -5,6 +5,7 @@ What a service or a full window does to a run stands in `test_scripted_service.p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def _bubblewrap(request: pytest.FixtureRequest) -> None:
 # ------------------------------------------------------------------------------------------------- replies, completion
 
 
-def unreadable_then_solved(folder: Path, script: list[Reply | str], noun: str, **fields: object) -> None:
+def unreadable_then_solved(folder: Path, script: Sequence[Reply | str], noun: str, **fields: object) -> None:
     with OpenAIServer(script) as server:
         run = play(folder, server, **fields)
     assert (run.result.reward, run.ending, run.owner) == (1.0, "complete", None)
@@ -106,7 +107,7 @@ def test_warnings_come_before_the_observation_and_never_with_the_question(short_
 def test_format_errors_without_end_are_ended(short_folder: Path) -> None:
     with OpenAIServer(Script([NONSENSE], then="repeat")) as server:
         run = play(short_folder, server)
-    assert (run.result.reward, run.ending) == (0.0, "faults")
+    assert (run.result.reward, run.ending, run.owner) == (0.0, "faults", ("agent", "faults"))
     assert len(server.requests) == 10
     assert all(typed(step) == [] for step in agent_steps(run.trajectory))
 

@@ -4,8 +4,8 @@
         run = play(folder, server)
         assert run.result.reward == 0.0
 
-Everything is real but the model: HTTP, worker, cage, tmux, sandbox, tests. Model settings go into a models file, so that
-retries and time limits can be small; `folder` must be short (`short_folder`), for sockets lie below it.
+Everything is real but the model: HTTP, worker, cage, tmux, sandbox, tests. Model settings go into a models file, so
+that retries and time limits can be small; `folder` must be short (`short_folder`), for sockets lie below it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from support.listening import Heard
-from support.openai_server import OpenAIServer, Reply, Request
-from support.taskfolders import write_task
-
 from modularrsi.rollout.result import RolloutResult
 from modularrsi.runs.find import find
 from modularrsi.runs.harness_acting import HarnessActing
 from modularrsi.runs.launch import launch
 from modularrsi.runs.report import Report
 from modularrsi.runs.request import RunRequest
+from support.listening import Heard
+from support.openai_server import OpenAIServer, Reply, Request
+from support.taskfolders import write_task
 
 GREETING = Path(__file__).parent.parent / "tasks" / "greeting"
 NAME = "scripted"
