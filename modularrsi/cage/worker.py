@@ -26,6 +26,7 @@ _STDERR_TAIL = 8_192
 # Enter the groups named before `--`, then become the command after it: nothing runs outside them, not for a moment.
 _ENTER = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 97; shift; done; shift; exec "$@"'
 _KILL_WAIT = 10.0
+_CGROUP_WAIT = 20.0
 
 
 class WorkerGone(Exception):
@@ -119,7 +120,7 @@ class Worker:
             self._drain.cancel()
         if self._cgroup is not None:
             cgroup, self._cgroup = self._cgroup, None
-            await asyncio.to_thread(cgroup.destroy)
+            await asyncio.to_thread(cgroup.destroy, _CGROUP_WAIT)
 
     def stderr_tail(self) -> str:
         return b"".join(self._stderr)[-_STDERR_TAIL:].decode("utf-8", "replace")

@@ -22,6 +22,13 @@ class RolloutPlan:
     folder: Path
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     timeout_multiplier: float = 1.0
+    retry: int = 0
+
+    @property
+    def scope(self) -> str:
+        """Names the rollout's model calls. A rollout that is resumed finds its recorded calls under it; one that is
+        retried because it was unscored must not, or it would be told the same failure again."""
+        return f"{self.id}~{self.retry}" if self.retry else self.id
 
     def sandbox_spec(self) -> SandboxSpec:
         environment = self.task.config.environment

@@ -113,7 +113,7 @@ def _assignment(plan: RolloutPlan, step: Step, number: int) -> Assignment:
         solution_env=plan.task.solution_env,
         timeout_sec=None if seconds is None else seconds * plan.timeout_multiplier,
         user=step.agent_user,
-        scope=f"{plan.id}/{number}",
+        scope=f"{plan.scope}/{number}",
         number=number,
         folder=plan.folder,
     )

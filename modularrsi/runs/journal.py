@@ -37,9 +37,7 @@ class StoreJournal:
                 key = {"scope": data["scope"], "ordinal": data["ordinal"], "digest": data["request_digest"]}
                 yield line_from_json({**data["start"], **key})
             elif event.type == DONE:
-                found = self._calls.find(data["scope"], data["ordinal"], data["request_digest"])
-                if found is not None:
-                    yield line_from_json(found)
+                yield line_from_json(self._calls.reply_of(event))
 
 
 _KEY = ("scope", "ordinal", "digest")

@@ -5,7 +5,7 @@ Nothing is started before everything that can be checked has been: tasks, sandbo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
@@ -86,13 +86,13 @@ async def _prepare(request: RunRequest, acting: Acting, listener: Listener) -> _
 async def _run(prepared: _Prepared, name: str, store: RunStore, listener: Listener) -> Report:
     request, run_key = prepared.request, str(store.folder.resolve())
     state = store.fold(reduce, RunState())
-    plans = _plans(prepared, name, run_key)
     if not state.planned:
-        _create(store, prepared, plans)
+        _create(store, prepared, [plan.id for plan in _plans(prepared, run_key, {})])
     if request.retry_unscored:
         for rollout in state.unscored:
             store.append("rollout.retried", {"id": rollout}, durable=True)
     state = store.fold(reduce, RunState())
+    plans = _plans(prepared, run_key, state.retries)
     for problem in await take_over(prepared.place.kind, run_key):
         listener.say(problem)
     listener.planned(len(plans), len(state.finished))
@@ -118,20 +118,20 @@ def _sandbox(kind: str, spec: SandboxSpec) -> Sandbox:
     return make_sandbox(kind, spec)
 
 
-def _create(store: RunStore, prepared: _Prepared, plans: Sequence[RolloutPlan]) -> None:
+def _create(store: RunStore, prepared: _Prepared, rollouts: Sequence[str]) -> None:
     store.append(
         "run.created",
         {
             "contract": prepared.contract.to_json(),
             "contract_digest": prepared.contract.digest,
-            "rollouts": [plan.id for plan in plans],
+            "rollouts": list(rollouts),
             "info": {"versions": versions(), "tasks": {task.name: str(task.path) for task in prepared.tasks}},
         },
         durable=True,
     )
 
 
-def _plans(prepared: _Prepared, name: str, run_key: str) -> list[RolloutPlan]:
+def _plans(prepared: _Prepared, run_key: str, retries: Mapping[str, int]) -> list[RolloutPlan]:
     """All first attempts, then all second ones: a run that is stopped early has seen every task."""
     root = run_scratch(run_key)
     ids = [(task, attempt) for attempt in range(prepared.request.attempts) for task in prepared.tasks]
@@ -143,6 +143,7 @@ def _plans(prepared: _Prepared, name: str, run_key: str) -> list[RolloutPlan]:
             folder=root / str(number),
             labels={LABEL: run_key},
             timeout_multiplier=prepared.request.timeout_multiplier,
+            retry=retries.get(f"{task.name}/{attempt + 1}", 0),
         )
         for number, (task, attempt) in enumerate(ids)
     ]
