@@ -191,6 +191,7 @@ def test_exchanges_are_unwound_from_the_end(window: int) -> None:
     kept = list(model.requests[0].messages[:-1])
     assert kept == before[: len(kept)]
     assert len(kept) % 2 == 0
+    assert "observation" not in model.requests[0].messages[-1].content  # no half of an exchange is left
     assert tokens.count(kept) <= window - 4_000 < tokens.count(before[: len(kept) + 2])
 
 
