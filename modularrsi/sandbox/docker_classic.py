@@ -14,7 +14,15 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from modularrsi.errors import SandboxError
-from modularrsi.sandbox.dockerfile_lines import Line, exec_form, heredoc_order, logical_lines, without_heredocs, words
+from modularrsi.sandbox.dockerfile_lines import (
+    Line,
+    exec_form,
+    heredoc_order,
+    logical_lines,
+    split_raw,
+    unquote,
+    without_heredocs,
+)
 
 _BUILDKIT = re.compile(
     r"^\s*#\s*syntax=|^\s*(?:RUN|COPY|ADD)\b[^\n]*"
@@ -95,7 +103,7 @@ class _Rewriting:
         mode = known.get("chmod")
         if mode is not None and (line.keyword == "ADD" or not re.fullmatch("[0-7]{3,4}", mode)):
             raise _refuse(f"{line.keyword} --chmod={mode}", line)
-        *sources, target = exec_form(line.rest) or words(line.rest, line.number)
+        *sources, target = exec_form(line.rest) or [unquote(word) for word in split_raw(line.rest, line.number)]
         if line.heredocs or mode is not None:
             sources = self._staged(line, sources, int(mode or "644", 8))
         owner = f"--chown={known['chown']} " if "chown" in known else ""
