@@ -85,18 +85,19 @@ class ControlClient:
         asyncio counts a process as ended when its pipes are closed too, and the server holds them as well: with a
         server that hangs, the wait is over only when the server is killed (`server.destroy`).
         """
-        process, self._broken = self._process, self._broken or "it was closed"
+        process, patience = self._process, 0.1 if self._broken else 2.0
+        self._broken = self._broken or "it was closed"
         if process is None:
             return
         if process.stdin is not None:
             process.stdin.close()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), 2.0)
+            await asyncio.wait_for(process.wait(), patience)
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), 2.0)
+                await asyncio.wait_for(process.wait(), 1.0)
 
     def _break(self, why: str) -> SandboxError:
         self._broken = why

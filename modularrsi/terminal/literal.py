@@ -28,6 +28,7 @@ from dataclasses import dataclass
 SHORT = 1_000
 PIECE = 4_000
 _SURROGATES_AND_NUL = re.compile("[\ud800-\udfff\x00]")
+_PASTE_MARKS = re.compile(r"\x1b\[20[01]~")
 _KEYS = re.compile(r"[\x01-\x08\x0b-\x1f\x7f]")
 
 
@@ -48,7 +49,11 @@ class Pasted:
 
 
 def clean(text: str) -> str:
-    """Without what no terminal can take: lone surrogates and NUL become U+FFFD, CRLF and CR one newline."""
+    """Without what no terminal can take: lone surrogates and NUL become U+FFFD, CRLF and CR one newline.
+
+    Bracketed-paste marks are taken out: an opening one would leave the shell deaf to everything, Ctrl-C included.
+    """
+    text = _PASTE_MARKS.sub("", text)
     text = _SURROGATES_AND_NUL.sub("\ufffd", text)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 

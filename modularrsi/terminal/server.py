@@ -118,7 +118,7 @@ def socket_of(home: Path) -> Path:
     return home.resolve() / _SOCKET
 
 
-def destroy(home: Path, grace: float = 3.0) -> None:
+def destroy(home: Path, grace: float = 1.5) -> None:
     """End the server of this folder if there is one, and remove the folder. Idempotent; takes a few seconds at most.
 
     Only a real folder of the caller's own is removed: a link that points elsewhere is just unlinked.

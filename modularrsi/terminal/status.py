@@ -5,8 +5,12 @@ All of it is a guess about a hostile program and decides nothing but how text is
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
 import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 PS2 = ">"
@@ -16,19 +20,32 @@ _SHELLS = frozenset({"bash", "sh", "dash", "ash", "zsh", "ksh", "mksh", "fish", 
 def canonical_eof(tty: str) -> str | None:
     """The end-of-file character of a terminal in canonical mode; "" in any other mode, None when it cannot be seen."""
     try:
-        descriptor = os.open(tty, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        with _opened(tty) as descriptor:
+            attributes = termios.tcgetattr(descriptor)
+    except (OSError, termios.error):
         return None
-    try:
-        attributes = termios.tcgetattr(descriptor)
-    except termios.error:
-        return None
-    finally:
-        os.close(descriptor)
     if not attributes[3] & termios.ICANON:
         return ""
     eof = attributes[6][termios.VEOF]
     return eof.decode("latin-1") if isinstance(eof, bytes) and eof != b"\x00" else None
+
+
+def unread_input(tty: str) -> int | None:
+    """How many bytes of input the terminal's program has not read yet; None when it cannot be seen."""
+    try:
+        with _opened(tty) as descriptor:
+            return struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0\0\0\0"))[0]
+    except OSError:
+        return None
+
+
+@contextmanager
+def _opened(tty: str) -> Iterator[int]:
+    descriptor = os.open(tty, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def foreground_busy(pane_pid: int) -> bool | None:

@@ -34,6 +34,7 @@ MAX_RECREATIONS = 10  # within a minute
 _PROMPT_TIMEOUT = 5.0
 _SETTLE = 0.15
 _MODE_CHANGE = 1.0
+_ABSORB_TRIES = 10
 _TYPED_CHUNK = 512
 _STATE = "#{pane_dead} #{history_size} #{cursor_x} #{cursor_y} #{alternate_on} #{pane_pid} #{pane_tty} #{pane_id}"
 
@@ -93,6 +94,7 @@ class TmuxTerminal:
         self._recreated = False
         self._recreations: deque[float] = deque(maxlen=MAX_RECREATIONS)
         self._entered = 0.0
+        self._pasted = False
         self._prompt_is_ps2 = False
         self._lock = asyncio.Lock()
 
@@ -192,6 +194,8 @@ class TmuxTerminal:
     # ------------------------------------------------------------------------------------------------------ writing
 
     async def _press(self, name: str) -> None:
+        if self._pasted:
+            await self._absorbed()
         await self._run(f"send-keys -t {self._pane} -- {quote(name)}")
         self._entered = time.monotonic()
 
@@ -211,6 +215,16 @@ class TmuxTerminal:
         recent = time.monotonic() - self._entered < _MODE_CHANGE
         return "\n" if recent and not (await self._state()).alternate else "\r"
 
+    async def _absorbed(self) -> None:
+        """Wait until a paste has been read. A key that raises a signal makes the terminal drop all unread input, and a
+        shell that so loses the closing paste mark takes everything, Ctrl-C included, for pasted text from then on."""
+        self._pasted = False
+        tty = (await self._state()).tty
+        for _ in range(_ABSORB_TRIES):
+            await asyncio.sleep(_SETTLE)
+            if not status.unread_input(tty):
+                break
+
     async def _settle(self) -> None:
         """Give what was just entered a moment to start: whether text is pasted as a whole or in pieces depends on
         the program that reads it."""
@@ -225,6 +239,7 @@ class TmuxTerminal:
         self._entered = time.monotonic()
 
     async def _paste(self, step: literal.Pasted) -> None:
+        self._pasted = True
         marks = "-p " if step.bracketed else ""
         await self._run(
             f"set-buffer -b text -- {quote(step.text)}",
@@ -315,7 +330,8 @@ class TmuxTerminal:
 
 def clamp_wait(wait: float) -> float:
     """Seconds within [0, MAX_WAIT]; what is no number is 0."""
-    return min(max(wait, 0.0), MAX_WAIT) if isinstance(wait, int | float) and not math.isnan(wait) else 0.0
+    is_number = isinstance(wait, int | float) and wait == wait  # not NaN; math.isnan cannot take an int of 400 digits
+    return min(max(wait, 0.0), MAX_WAIT) if is_number else 0.0
 
 
 def bounded(text: str, limit: int = TEXT_LIMIT) -> str:

@@ -32,7 +32,7 @@ def test_only_the_last_newline_is_the_enter_that_runs_it() -> None:
     assert plan("a\nb\n\n") == [Pasted("a\nb\n"), Typed(b"\r")]
 
 
-@pytest.mark.parametrize("text", ["\x03", "cat > f\nhello\n\x04", "a\x1b[200~b", "\x7f\n"])
+@pytest.mark.parametrize("text", ["\x03", "cat > f\nhello\n\x04", "a\x1b[Ab", "\x7f\n"])
 def test_control_characters_are_keys(text: str) -> None:
     assert plan(text) == [Typed(text.replace("\n", "\r").encode())]
 
@@ -48,8 +48,9 @@ def test_nothing_is_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("text", "cleaned"),
-    [("a\r\nb", "a\nb"), ("a\rb", "a\nb"), ("\x00", "\ufffd"), ("\ud800x\udfff", "\ufffdx\ufffd"), ("😀", "😀")],
-)
+    [("a\r\nb", "a\nb"), ("a\rb", "a\nb"), ("\x00", "\ufffd"), ("\ud800x\udfff", "\ufffdx\ufffd"), ("😀", "😀"),
+     ("a\x1b[200~b\x1b[201~", "ab")],
+)  # fmt: skip
 def test_what_no_terminal_takes_is_replaced(text: str, cleaned: str) -> None:
     assert clean(text) == cleaned
 
