@@ -55,7 +55,7 @@ def logical_lines(text: str) -> list[Line]:
             continue
         number = index + 1
         joined, index = _join(lines, index)
-        keyword, _, rest = joined.strip().partition(" ")
+        keyword, rest = [*joined.split(maxsplit=1), ""][:2]
         heredocs: list[Heredoc] = []
         if keyword.upper() in _TAKES_HEREDOC:
             heredocs, index = _heredocs(rest, lines, index, number)
@@ -84,7 +84,7 @@ def _join(lines: list[str], index: int) -> tuple[str, int]:
             parts.append(line)
             break
         parts.append(stripped[:-1])
-    return "".join(parts).replace("\t", " "), index
+    return "".join(parts), index
 
 
 def _heredocs(rest: str, lines: list[str], index: int, number: int) -> tuple[list[Heredoc], int]:
