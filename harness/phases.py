@@ -55,16 +55,14 @@ class Steps:
 
     def first_prompt(self) -> str:
         task = self._ctx.task
-        # Reading "new" first marks the place from which the first observation will count.
-        self._ctx.terminal.read("new")
-        screen = self._ctx.terminal.read("screen").text
+        _, shown = self._look(())
         parts = (
             self.grammar().prompt,
             helper_block(self._many("tools/command")),
             mcp_block(task.mcp_servers),
             skills_block(task.skills),
             f"Your task:\n{task.instruction}",
-            f"The terminal shows:\n{screen}",
+            shown,
         )
         return "\n\n".join(part.strip("\n") for part in parts if part.strip())
 
@@ -213,15 +211,19 @@ class Steps:
         return dataclasses.replace(turn, routed=tuple(routed))
 
     def observe(self, turn: Turn) -> Turn:
-        """Helpers' answers come before the terminal's text and are not refined: they are not terminal output."""
+        snapshot, text = self._look(turn.routed)
+        observed = dataclasses.replace(turn, stage="observed", observation=text, snapshot=snapshot)
+        self._ctx.state.turns.append(observed)
+        return observed
+
+    def _look(self, routed: tuple[Routed, ...]) -> tuple[Snapshot, str]:
+        """What the agent is shown, at the start as after every turn: capture → refine* → limit. Helpers' answers come
+        before the terminal's text and are not refined: they are not terminal output."""
         snapshot: Snapshot = self._one("observation/capture")
         text = snapshot.text
         for entry in self._many("observation/refine"):
             text = self._tracer.call(entry, text, self._ctx)
-        text = self._one("observation/limit", _join([*map(_answer, turn.routed), text]))
-        observed = dataclasses.replace(turn, stage="observed", observation=clean(text), snapshot=snapshot)
-        self._ctx.state.turns.append(observed)
-        return observed
+        return snapshot, clean(self._one("observation/limit", _join([*map(_answer, routed), text])))
 
     def decide(self, turn: Turn) -> Decision:
         advice: tuple[Advice, ...] = tuple(

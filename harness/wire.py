@@ -12,7 +12,7 @@ this table and treats anything else as a protocol violation. Bytes travel as bas
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from harness.errors import WireError
 
@@ -31,7 +31,7 @@ METHODS: dict[str, dict[str, tuple[tuple[type, ...], bool]]] = {
     # ok: the fields of types.Executed
     "sandbox.exec": {"command": ((str,), True), "cwd": ((str,), False), "timeout": ((int, float), False),
                      "stdin": ((str,), False)},
-    # ok: {"data": base64, "size": total bytes, "truncated": bool}
+    # ok: {"data": base64, "truncated": bool}
     "sandbox.read_file": {"path": ((str,), True), "max_bytes": ((int,), False)},
     # ok: {"size": bytes written}
     "sandbox.write_file": {"path": ((str,), True), "data": ((str,), True), "append": ((bool,), False)},
@@ -47,7 +47,7 @@ ERROR_KINDS = ("context_overflow", "reply_truncated", "model_unavailable", "stop
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """One line, ASCII only, so that no byte of it depends on a locale. Raises WireError for NaN and for what JSON lacks."""
+    """One line, ASCII only, so that no byte depends on a locale. Raises WireError for NaN and for what JSON lacks."""
     try:
         line = json.dumps(message, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
     except (TypeError, ValueError) as error:
@@ -65,7 +65,7 @@ def decode(line: bytes) -> dict[str, Any]:
         raise WireError(f"not JSON: {line[:80]!r}") from error
     if not isinstance(message, dict):
         raise WireError("a line must hold one JSON object")
-    return message
+    return cast(dict[str, Any], message)
 
 
 def check_request(message: dict[str, Any]) -> tuple[int | None, str, dict[str, Any]]:
@@ -79,8 +79,9 @@ def check_request(message: dict[str, Any]) -> tuple[int | None, str, dict[str, A
     if not isinstance(params, dict):
         raise WireError(f"{method}: params must be an object")
     _check_id(number, method)
-    _check_params(method, params, fields)
-    return number, method, params
+    checked = cast(dict[str, Any], params)
+    _check_params(method, checked, fields)
+    return number, method, checked
 
 
 def _check_id(number: object, method: str) -> None:

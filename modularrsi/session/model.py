@@ -22,7 +22,8 @@ _ROLES = ("system", "user", "assistant")
 _MAX_MESSAGES = 10_000
 
 # Summaries and the like come on top of turns; a harness that labels its turns as something else meets this bound.
-_CALLS_PER_TURN = 4
+_CALLS_PER_TURN = 6
+_CALLS_BESIDE = 24
 
 
 class ModelPort:
@@ -42,6 +43,11 @@ class ModelPort:
         self.failure: Failure | None = None
         self.stop_run = False
 
+    @property
+    def lost(self) -> float:
+        """Seconds that were not the agent's: the service failed, or a call waited for its turn at a limit."""
+        return self._gateway.lost(self._scope)
+
     async def complete(self, params: dict[str, Any]) -> dict[str, Any]:
         messages = _messages(params["messages"])
         purpose = params.get("purpose", "turn")[:40]
@@ -56,10 +62,12 @@ class ModelPort:
             self._recorder.reply(error.text, "", error.usage, error.cost_usd, error.model, "length")
             raise Refused("reply_truncated", str(error), text=error.text) from error
         except ContextOverflowError as error:
+            self.turns -= purpose == "turn"  # nothing was generated: it will ask again with less
             raise self._refuse("context_overflow", error, None) from error
         except ModelServiceError as error:
             failure = Failure("model_service", error.cause, str(error))
-            self.stop_run = error.cause == "auth"
+            # Not 403: some services answer that to a single prompt that they will not touch.
+            self.stop_run = error.cause == "auth" and str(error).startswith("HTTP 401")
             raise self._refuse("model_unavailable", error, failure) from error
         except BudgetExhausted as error:
             self.stop_run = True
@@ -85,7 +93,7 @@ class ModelPort:
         """Refuse the call when the session has had all its turns. The label is the worker's own word, so all calls
         together, refused ones as well, have a bound of their own."""
         used = purpose == "turn" and self.turns >= self._limits.max_turns
-        if used or self.calls >= _CALLS_PER_TURN * self._limits.max_turns + 8:
+        if used or self.calls >= _CALLS_PER_TURN * self._limits.max_turns + _CALLS_BESIDE:
             raise Refused("stopped", f"all {self._limits.max_turns} turns are used up")
 
     def _answered(self, purpose: str) -> None:

@@ -148,7 +148,7 @@ def test_memo_is_private_to_the_function_and_lives_through_the_run() -> None:
 
     ctx = make_context(refine_as("a", count("a")), refine_as("b", count("b")), model=[LS, LS, DONE])
     ctx.drive()
-    assert seen == {"a": [1, 2, 3], "b": [1, 2, 3]}
+    assert seen == {"a": [1, 2, 3, 4], "b": [1, 2, 3, 4]}, "the first look and one after each turn"
     assert ctx.memo == {}
 
 
