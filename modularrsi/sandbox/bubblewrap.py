@@ -20,7 +20,14 @@ from modularrsi.sandbox.archive import folder_entries
 from modularrsi.sandbox.base import ExecResult, Resources, SandboxSpec
 from modularrsi.sandbox.bwrap_channel import ENTER
 from modularrsi.sandbox.bwrap_machine import Machine, MachinePlan
-from modularrsi.sandbox.bwrap_root import LAYOUT, default_environment, ids_for_this_user, make_root, name_host
+from modularrsi.sandbox.bwrap_root import (
+    LAYOUT,
+    default_environment,
+    ids_for_this_user,
+    make_root,
+    make_upper,
+    name_host,
+)
 from modularrsi.sandbox.dockerfile import Plan, read_environment
 from modularrsi.sandbox.environment import built, carry_out, copy_tree, environment_digest
 from modularrsi.sandbox.records import FOLDER, Record, read_record, reap, remove_tree
@@ -55,17 +62,38 @@ class BubblewrapSandbox:
         environment = await built(self._cache, self._digest(), lambda folder: self._build(plan, folder))
         self._env = default_environment({**plan.env, **self.spec.env})
         self.workdir = self.spec.workdir or plan.workdir
-        self._machine = Machine(self._machine_plan(), Record("bubblewrap", self.spec.name, self.spec.labels))
         try:
-            self._folder.mkdir(parents=True, mode=0o700)
-            self._machine.record.write(self._folder)
-            await asyncio.to_thread(copy_tree, environment / "root", self._folder / "root")
-            name_host(self._folder / "root", self.spec.hostname, self.spec.network)
-            await self._machine.start()
-            await self._make_folders()
+            await self._start_over(environment / "root")
+            await self._make_folders(environment / "root")
         except BaseException:
             await asyncio.shield(self.stop())
             raise
+
+    async def _start_over(self, environment: Path) -> None:
+        """Start on an overlay over the environment where the kernel lets us, else on a copy of it."""
+        if self._ids.base is not None:
+            try:
+                await self._start_machine(environment, overlay=True)
+                return
+            except SandboxError as error:
+                if "mount overlay" not in str(error):
+                    raise
+                await self.stop()
+        await self._start_machine(environment, overlay=False)
+
+    async def _start_machine(self, environment: Path, overlay: bool) -> None:
+        plan = self._machine_plan(environment if overlay else None)
+        self._machine = Machine(plan, Record("bubblewrap", self.spec.name, self.spec.labels))
+        self._folder.mkdir(parents=True, mode=0o700)
+        self._machine.record.write(self._folder)
+        if overlay:
+            (self._folder / "work").mkdir()
+            plan.root.mkdir()
+            make_upper(plan.root, environment, self._ids)
+        else:
+            await asyncio.to_thread(copy_tree, environment, plan.root)
+        name_host(plan.root, self._ids, self.spec.hostname, self.spec.network)
+        await self._machine.start()
 
     def _clear(self) -> None:
         """Remove what a killed engine left in this scratch folder."""
@@ -80,7 +108,7 @@ class BubblewrapSandbox:
         spec = self.spec
         return environment_digest(spec.environment_dir, spec.environment_digest, spec.docker_image, salt)
 
-    def _machine_plan(self) -> MachinePlan:
+    def _machine_plan(self, lower: Path | None) -> MachinePlan:
         spec = self.spec
         return MachinePlan(
             folder=self._folder,
@@ -89,11 +117,16 @@ class BubblewrapSandbox:
             network=spec.network,
             hostname=spec.hostname,
             group_name=_group_name(spec.name),
+            lower=lower,
         )
 
-    async def _make_folders(self) -> None:
-        made = ["/logs/agent", "/logs/verifier", "/logs/artifacts", "/tests", self.workdir]
-        result = await self._run("/bin/mkdir", "-p", "--", *made)
+    async def _make_folders(self, environment: Path) -> None:
+        """The contract's folders, as far as the environment lacks them (looking costs less than asking inside)."""
+        wanted = ["/logs/agent", "/logs/verifier", "/logs/artifacts", "/tests", self.workdir]
+        missing = [path for path in wanted if not (environment / path.lstrip("/")).is_dir()]
+        if not missing:
+            return
+        result = await self._run("/bin/mkdir", "-p", "--", *missing)
         if result.exit_code != 0:
             raise SandboxError(f"the sandbox's folders cannot be made: {result.stderr[-300:]!r}", "start_failed")
 
@@ -105,7 +138,7 @@ class BubblewrapSandbox:
         work = folder / FOLDER
         (work / "root").mkdir(parents=True)
         await asyncio.to_thread(make_root, work / "root", self._ids)
-        name_host(work / "root", self.spec.hostname, False)
+        name_host(work / "root", self._ids, self.spec.hostname, False)
         if plan.steps:
             await self._carry_out(plan, work)
         (work / "root").rename(folder / "root")

@@ -38,7 +38,8 @@ _ARGUMENT_BYTES = 131_072
 
 @dataclass(frozen=True, slots=True)
 class MachinePlan:
-    """`folder` holds the private root (`folder/root`) and the machine's own files."""
+    """`folder` holds the private root (`folder/root`) and the machine's own files. `lower`: an environment that is
+    shown below the private root, which then holds only the differences."""
 
     folder: Path
     ids: Ids
@@ -46,6 +47,7 @@ class MachinePlan:
     network: bool = False
     hostname: str = "sandbox"
     group_name: str = "modularrsi"
+    lower: Path | None = None
 
     @property
     def root(self) -> Path:
@@ -118,6 +120,7 @@ class Machine:
         return {
             "argv": bwrap_arguments(bwrap, shown, plan.ids, plan.network, plan.hostname),
             "root": str(plan.root),
+            "lower": None if plan.lower is None else str(plan.lower),
             "shown_root": shown,
             "base_id": plan.ids.base,
             "entry_files": self._entry_files,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,31 +192,46 @@ def _copy_table(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def name_host(root: Path, hostname: str, network: bool) -> None:
+def name_host(root: Path, ids: Ids, hostname: str, network: bool) -> None:
     """The parts of `/etc` that differ from one sandbox to the next. The folder must not have run anything yet."""
-    _write_plain(root / "etc/hostname", hostname + "\n")
-    _write_plain(root / "etc/hosts", f"127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {hostname}\n")
+    if (root / "etc").is_symlink():
+        return  # a built environment has put a link there: writing through it would write on the host
     resolver = Path("/etc/resolv.conf")
-    text = resolver.read_text() if network and resolver.is_file() else ""
-    _write_plain(root / "etc/resolv.conf", text)
+    texts = {
+        "hostname": hostname + "\n",
+        "hosts": f"127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {hostname}\n",
+        "resolv.conf": resolver.read_text() if network and resolver.is_file() else "",
+    }
+    for name, text in texts.items():
+        path = root / "etc" / name
+        path.unlink(missing_ok=True)
+        path.write_text(text)
+        _give(path, ids)
 
 
-def _write_plain(path: Path, text: str) -> None:
-    """Write without following what a built environment may have put there."""
-    if path.parent.is_symlink() or path.parent.resolve() != path.parent.parent.resolve() / path.parent.name:
-        return
-    path.unlink(missing_ok=True)
-    path.write_text(text)
+def make_upper(root: Path, environment: Path, ids: Ids) -> None:
+    """An empty private root to lay over `environment`: of its folders only `/` and `/etc`, for `name_host`."""
+    for name in (".", "etc"):
+        model = environment / name
+        if model.is_dir() and not model.is_symlink():
+            (root / name).mkdir(exist_ok=True)
+            (root / name).chmod(stat.S_IMODE(model.stat().st_mode))
+            _give(root / name, ids)
+
+
+def _give(path: Path, ids: Ids) -> None:
+    if ids.base is not None:
+        os.chown(path, ids.root, ids.group, follow_symlinks=False)
 
 
 def hand_over(root: Path, ids: Ids) -> None:
     """Give the whole tree to the sandbox's root."""
     if ids.base is None:
         return
-    os.chown(root, ids.root, ids.group)
+    _give(root, ids)
     for folder, names, files in os.walk(root):
         for name in (*names, *files):
-            os.chown(Path(folder, name), ids.root, ids.group, follow_symlinks=False)
+            _give(Path(folder, name), ids)
 
 
 def _shown() -> list[str]:

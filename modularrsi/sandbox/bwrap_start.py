@@ -35,7 +35,7 @@ def start_bwrap(plan: dict) -> tuple[int, int, int]:
     errors = os.memfd_create("bwrap-errors")
     groups = open_groups(plan["entry_files"])  # now: what counts for entering is who opened them
     argv = [plan["argv"][0], "--info-fd", str(info_in), *plan["argv"][1:]]
-    pid = fork_mapped(plan["base_id"], plan["root"], plan["shown_root"], errors)
+    pid = fork_mapped(plan, errors)
     if pid == 0:
         exec_bwrap(argv, groups, {0: life_out, 1: ready_in, 2: errors}, info_in)
     for handle in (life_out, ready_in, info_in, *groups):
@@ -48,8 +48,9 @@ def start_bwrap(plan: dict) -> tuple[int, int, int]:
     return pid, info["child-pid"], life_in
 
 
-def fork_mapped(base_id: "int | None", root: str, shown_root: str, errors: int) -> int:
+def fork_mapped(plan: dict, errors: int) -> int:
     """Fork; with `base_id` the child is root of a new user namespace whose ids 0–65535 are host ids from there on."""
+    base_id = plan["base_id"]
     if base_id is None:
         return os.fork()
     unshared_out, unshared_in = os.pipe()
@@ -58,7 +59,7 @@ def fork_mapped(base_id: "int | None", root: str, shown_root: str, errors: int) 
     if pid == 0:
         for handle in (unshared_out, mapped_in):
             os.close(handle)
-        become_mapped(root, shown_root, unshared_in, mapped_out, errors)
+        become_mapped(plan, unshared_in, mapped_out, errors)
         return 0
     for handle in (unshared_in, mapped_out):
         os.close(handle)
@@ -72,9 +73,9 @@ def fork_mapped(base_id: "int | None", root: str, shown_root: str, errors: int) 
     return pid
 
 
-def become_mapped(root: str, shown_root: str, unshared: int, mapped: int, errors: int) -> None:
+def become_mapped(plan: dict, unshared: int, mapped: int, errors: int) -> None:
     try:
-        show_root(root, shown_root)
+        show_root(plan["root"], plan["lower"], plan["shown_root"])
         checked(LIBC.unshare(CLONE_NEWUSER), "unshare")
         os.write(unshared, b"u")
         if os.read(mapped, 1) != b"m":
@@ -85,24 +86,36 @@ def become_mapped(root: str, shown_root: str, unshared: int, mapped: int, errors
         os._exit(1)
 
 
-def show_root(root: str, shown_root: str) -> None:
+def show_root(root: str, lower: "str | None", shown_root: str) -> None:
     """Mount the private root, in a mount namespace of our own, at a path that needs no right to be walked.
 
-    The folder may lie below one that only the host's root can enter, and the sandbox's root is another user.
+    The folder may lie below one that only the host's root can enter, and the sandbox's root is another user. With
+    `lower`, an environment already built, it is an overlay: `root` gets only what the sandbox changes. Nothing is
+    flushed to disk for it (`volatile`): it does not outlive the sandbox.
     """
     checked(LIBC.unshare(NAMESPACES["mnt"]), "unshare")
-    source = os.open(root, os.O_PATH | os.O_DIRECTORY)
+    handle = os.open(root, os.O_PATH | os.O_DIRECTORY)
+    work = -1 if lower is None else os.open(f"{os.path.dirname(root)}/work", os.O_PATH | os.O_DIRECTORY)
+    below = -1 if lower is None else os.open(lower, os.O_PATH | os.O_DIRECTORY)
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     mount("sandbox", os.path.dirname(shown_root), "tmpfs", 0)
     os.chmod(os.path.dirname(shown_root), 0o755)
     os.mkdir(shown_root)
-    mount(f"/proc/self/fd/{source}", shown_root, None, MS_BIND)
-    os.close(source)
+    if lower is None:
+        mount(f"/proc/self/fd/{handle}", shown_root, None, MS_BIND)
+    else:
+        fd = "/proc/self/fd"  # names without commas and colons, which the options could not hold
+        options = f"lowerdir={fd}/{below},upperdir={fd}/{handle},workdir={fd}/{work},volatile"
+        mount("overlay", shown_root, "overlay", 0, options)
+    for opened in (handle, work, below):
+        if opened >= 0:
+            os.close(opened)
 
 
-def mount(source: str, target: str, kind: "str | None", flags: int) -> None:
-    name = None if kind is None else kind.encode()
-    checked(LIBC.mount(source.encode(), target.encode(), name, ctypes.c_ulong(flags), None), f"mount {target}")
+def mount(source: str, target: str, kind: "str | None", flags: int, options: "str | None" = None) -> None:
+    texts = [None if text is None else text.encode() for text in (source, target, kind, options)]
+    result = LIBC.mount(*texts[:3], ctypes.c_ulong(flags), texts[3])
+    checked(result, f"mount {kind or target}")
 
 
 def exec_bwrap(argv: list, groups: list, streams: dict, inherited: int) -> None:

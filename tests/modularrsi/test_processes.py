@@ -30,7 +30,7 @@ from modularrsi.processes import (
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
 
-def _start(script: str, **options: Any) -> subprocess.Popen[bytes]:
+def _start(script: str, **options: Any) -> subprocess.Popen[Any]:
     return subprocess.Popen(["bash", "-c", script], **options)
 
 
