@@ -53,7 +53,7 @@ class Progress:
             return
         self._phases.pop(rollout, None)
         if phase == "stopped":
-            self.say(f"{rollout}  stopped: a cap was reached")
+            self.say(f"{rollout}  stopped: {_one_line(result.failure.message)}")
             return
         self._done += 1
         self._passed += result.reward is not None and result.reward >= 1.0
@@ -118,7 +118,8 @@ def print_report(report: Any) -> None:
         cost = "unknown (no price for this model)" if report.cost_usd is None else f"${report.cost_usd:.4f}"
         console.print(f"tokens {report.prompt_tokens} in, {report.completion_tokens} out; cost {cost}")
     if not report.complete:
-        console.print("not complete; the same command goes on where it stopped", style="yellow")
+        console.print("not complete; the same command, with a higher cap if one was reached, goes on where it stopped",
+                      style="yellow", soft_wrap=True)
     if report.rollouts:
         worst = next((r for r in report.rollouts if r["reward"] != 1.0), report.rollouts[0])
         console.print(f"read one: modularrsi show {report.run}/{worst['id']}", markup=False)

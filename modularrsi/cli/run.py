@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from modularrsi.cli.lazy import load
 from modularrsi.cli.options import ApiKeyEnv, BaseUrl, Json, Model, RunsDir
@@ -28,7 +29,7 @@ def _one_of(*words: str) -> Any:
 
 
 def run(
-    tasks: Annotated[list[Path], typer.Argument(help="Task folders, or folders of task folders.")],
+    tasks: Annotated[list[Path], typer.Argument(metavar="TASKS...", help="Task folders, or folders of task folders.")],
     agent: Annotated[
         str,
         typer.Option("--agent", "-a", callback=_one_of(*_AGENTS), metavar="|".join(_AGENTS), help="Who acts."),
@@ -84,11 +85,19 @@ def run(
         load("runs.acting").reference_acting(request)
     )
     with Progress(quiet=as_json and not sys.stderr.isatty()) as progress:
-        done = asyncio.run(load("runs.launch").launch(request, acting, progress))
+        try:
+            done = asyncio.run(load("runs.launch").launch(request, acting, progress))
+        except KeyboardInterrupt:
+            progress.say("interrupted; the same command goes on where it stopped")
+            raise typer.Exit(130) from None
     if as_json:
         print_json(done.to_json())
     else:
         print_report(done)
+    if done.stopped:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            f"stopped: {done.stopped}", style="yellow", markup=False
+        )
     raise typer.Exit(_exit_code(done))
 
 

@@ -50,7 +50,8 @@ class Desk:
 class Call:
     """The question, and the reckoning of its attempts so far.
 
-    `digest` is of role, model, parameters and messages: the same question has the same digest at any address.
+    `digest` is of role, model, parameters and messages: the same question has the same digest at any address. `begun`
+    and `sent` (None = no attempt is under way) are times of the clock.
     """
 
     line: Line
@@ -60,11 +61,18 @@ class Call:
     purpose: str
     attempts: int = 0
     spending: Spending = field(default_factory=Spending)
+    begun: float = 0.0
+    sent: float | None = None
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
         question = {"parameters": self.line.settings.parameters(), "messages": self.messages}
         self.digest = digest_value({"role": self.line.role, **question})
+
+    def lost(self, now: float) -> float:
+        """Seconds before the attempt that is under way, or that was answered: waits for limits, failed attempts, pauses
+        between them. All of its seconds while there is none."""
+        return (now if self.sent is None else self.sent) - self.begun
 
     def worst_case(self) -> tuple[int, Decimal | None]:
         """(tokens, US dollars or None for an unknown price) that one attempt can take at most."""
@@ -121,10 +129,11 @@ async def _attempt(call: Call, desk: Desk, number: int) -> tuple[ParsedReply, Re
         desk.ledger.release(reservation)
         raise
     call.attempts = number
-    started = desk.clock.now()
+    call.sent = started = desk.clock.now()
     try:
         reply = read_reply(await call.line.service.send(_request(call, desk)))
     except ServiceFault as fault:
+        call.sent = None
         _book_fault(call, desk, reservation, fault)
         raise
     except BaseException:  # cancelled: the request is out, and its price is not known to be nothing

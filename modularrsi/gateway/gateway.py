@@ -96,6 +96,8 @@ class Gateway:
     ) -> None:
         self._lines, self._mode, self._on_event = dict(lines), mode, on_event
         self.ledger = ledger or Ledger()
+        self._lost: dict[str, float] = {}
+        self._under_way: dict[str, Call] = {}
         self._desk = Desk(
             run_id, self.ledger, journal or MemoryJournal(), clock or SystemClock(), redact, self._announce
         )
@@ -123,7 +125,22 @@ class Gateway:
         recorded = self._recorded(call)
         if recorded is not None:
             return _hand_on(recorded, replayed=True)
-        return _hand_on(await ask(call, self._desk), replayed=False)
+        call.begun = self._desk.clock.now()
+        self._under_way[call.scope] = call
+        try:
+            outcome = await ask(call, self._desk)
+        finally:
+            del self._under_way[call.scope]
+            self._lost[call.scope] = self.lost(call.scope) + call.lost(self._desk.clock.now())
+        return _hand_on(outcome, replayed=False)
+
+    def lost(self, scope: str) -> float:
+        """Seconds that the calls of `scope` have taken so far beyond the attempts that were answered or still may be:
+        waits for limits, attempts that failed, pauses between them. Whoever has a deadline may not be charged for them.
+        One call at a time in a scope.
+        """
+        call = self._under_way.get(scope)
+        return self._lost.get(scope, 0.0) + (call.lost(self._desk.clock.now()) if call else 0.0)
 
     async def check(self, role: str, *, ask_model: bool = False) -> Check:
         """For `doctor`: is the service there, does it take the key, does it know the model? Never raises for a fault

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modularrsi.agents.base import Agent
+from modularrsi.errors import Failure, ModularRSIError
 from modularrsi.redact import Redactor
 from modularrsi.rollout.plan import RolloutPlan
 from modularrsi.rollout.result import RolloutResult
@@ -36,24 +37,40 @@ class Machinery:
     on_change: Listener = lambda *_: None
 
 
-async def execute(store: RunStore, state: RunState, plans: Sequence[RolloutPlan], machinery: Machinery) -> bool:
-    """Run every open plan. True when all were run; False when the run stopped early because a cap was reached."""
+async def execute(
+    store: RunStore, state: RunState, plans: Sequence[RolloutPlan], machinery: Machinery
+) -> Failure | None:
+    """Run every open plan. None when all were run; else why the run stopped early: a cap is reached (owner "engine"),
+    or the model service refuses the key ("model_service"). Raises StoreError when the run can no longer be written."""
     gate = asyncio.Semaphore(machinery.concurrency)
-    stop = asyncio.Event()
-    async with asyncio.TaskGroup() as group:
-        for plan in plans:
-            if plan.id not in state.finished:
-                group.create_task(_one(store, plan, machinery, gate, stop))
-    if not stop.is_set():
-        store.append("run.complete", {}, durable=True)
-    return not stop.is_set()
+    stop: list[Failure] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            for plan in plans:
+                if plan.id not in state.finished:
+                    group.create_task(_one(store, plan, machinery, gate, stop))
+    except BaseExceptionGroup as errors:
+        raise _plain(errors) from errors
+    if stop:
+        return stop[0]
+    store.append("run.complete", {}, durable=True)
+    return None
+
+
+def _plain(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first of our own errors when there are no others (a full disk meets every rollout at once), else all."""
+    ours, others = errors.split(ModularRSIError)
+    first: BaseException | None = None if others else ours
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first or errors
 
 
 async def _one(
-    store: RunStore, plan: RolloutPlan, machinery: Machinery, gate: asyncio.Semaphore, stop: asyncio.Event
+    store: RunStore, plan: RolloutPlan, machinery: Machinery, gate: asyncio.Semaphore, stop: list[Failure]
 ) -> None:
     async with gate:
-        if stop.is_set():
+        if stop:
             return
         store.append("rollout.started", {"id": plan.id}, durable=True)
 
@@ -63,7 +80,7 @@ async def _one(
         result, trajectories = await run_rollout(plan, machinery.agent, machinery.make_sandbox, on_phase)
         if result.stop_run:
             # Not finished: it starts again, from its recorded calls, when the run is resumed with a higher cap.
-            stop.set()
+            stop.append(result.failure or Failure("engine", "budget", "nothing more can be paid for"))
             machinery.on_change(plan.id, "stopped", result)
             return
         await asyncio.to_thread(_finish, store, result, trajectories, machinery.redactor)

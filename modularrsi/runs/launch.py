@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
+from modularrsi.errors import Failure, UserError
 from modularrsi.redact import Redactor
 from modularrsi.rollout.plan import RolloutPlan
 from modularrsi.rollout.result import RolloutResult
@@ -106,12 +107,21 @@ async def _run(prepared: _Prepared, name: str, store: RunStore, listener: Listen
             concurrency=request.concurrency,
             on_change=listener.phase,
         )
+        stopped = None
         try:
             if state.open_rollouts or not state.complete:
-                await execute(store, state, plans, machinery)
+                stopped = await execute(store, state, plans, machinery)
         finally:
             leave(run_key)
-    return report(str(store.folder), store.fold(reduce, RunState()))
+    if stopped is not None and stopped.owner == "model_service":
+        raise UserError(_refused_key(prepared.contract, stopped))
+    return report(str(store.folder), store.fold(reduce, RunState()), stopped.message if stopped else "")
+
+
+def _refused_key(contract: Contract, failure: Failure) -> str:
+    solver = contract.models.get("solver", {})
+    place = solver.get("api_key_env") or solver.get("api_key_file") or "the key's place"
+    return f"the model service refuses the key: {failure.message}; correct {place} and repeat the command to go on"
 
 
 def _sandbox(kind: str, spec: SandboxSpec) -> Sandbox:

@@ -22,7 +22,8 @@ class TaskRow:
 @dataclass(frozen=True, slots=True)
 class Report:
     """Totals of a run. `mean_reward` is over scored rollouts (None when there is none); `worst_case` counts every
-    unscored one as 0, so the truth lies between the two. Tokens and cost are None as soon as one part is unknown."""
+    unscored one as 0, so the truth lies between the two. Tokens and cost are None as soon as one part is unknown.
+    `stopped` says why the run that has just ended is not complete."""
 
     run: str
     complete: bool
@@ -37,12 +38,13 @@ class Report:
     cost_usd: float | None
     tasks: tuple[TaskRow, ...]
     rollouts: tuple[Mapping[str, Any], ...]
+    stopped: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def report(run: str, state: RunState) -> Report:
+def report(run: str, state: RunState, stopped: str = "") -> Report:
     """The report of a run as far as it has come."""
     results = [state.finished[name].result for name in state.planned if name in state.finished]
     rewards = [result.reward for result in results if result.reward is not None]
@@ -60,6 +62,7 @@ def report(run: str, state: RunState) -> Report:
         cost_usd=_total(results, "cost_usd"),
         tasks=tuple(_rows(state)),
         rollouts=tuple(_brief(result) for result in results),
+        stopped=stopped,
     )
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from modularrsi.rollout.result import RolloutResult
 from modularrsi.store import Event
 
+RETRIED = "rollout.retried"
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:
@@ -81,6 +83,6 @@ _HANDLERS = {
     "run.created": _created,
     "rollout.started": _started,
     "rollout.finished": _finished,
-    "rollout.retried": _retried,
+    RETRIED: _retried,
     "run.complete": _complete,
 }

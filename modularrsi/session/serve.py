@@ -8,7 +8,8 @@ recorder hears of each thing from this loop, as it is served.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from modularrsi.session.refusal import Refused
 from modularrsi.session.tools import ToolPort
 
 _MAX_LOGS = 20_000
+_LEAST_WAIT = 0.02
 THINK_SECONDS = 120.0
 """How long a harness may compute between two requests: its functions handle texts, none needs minutes."""
 
@@ -61,8 +63,7 @@ class Session:
     async def serve(self, start: dict[str, Any], seconds: float | None) -> SessionEnd:
         """Send `start`, then answer until the end; `seconds` is the task's agent time limit (None = unlimited)."""
         try:
-            async with asyncio.timeout(seconds):
-                return await self._serve(start)
+            return await self._within(seconds, self._serve(start))
         except TimeoutError:
             message = f"the agent used up its {seconds:.0f} s"
             return SessionEnd("deadline", message, Failure("agent", "deadline", message))
@@ -73,6 +74,25 @@ class Session:
             return SessionEnd(gone.cause, str(gone), Failure("agent", gone.cause, str(gone)))
         except SandboxError as error:
             return SessionEnd("sandbox_failed", str(error), Failure("sandbox", error.cause, str(error)))
+
+    async def _within(self, seconds: float | None, work: Coroutine[Any, Any, SessionEnd]) -> SessionEnd:
+        """`work`, for `seconds` of the agent's own time. The clock stands still while a call waits at a limit and while
+        the service fails: such a fault may end the rollout unscored, but never as if the agent had been too slow.
+
+        Raises TimeoutError.
+        """
+        task, began = asyncio.ensure_future(work), time.monotonic()
+        try:
+            while True:
+                left = None if seconds is None else seconds + self._model.lost - (time.monotonic() - began)
+                if left is not None and left <= 0:
+                    raise TimeoutError
+                done, _ = await asyncio.wait({task}, timeout=None if left is None else max(left, _LEAST_WAIT))
+                if done:
+                    return task.result()
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
 
     async def _serve(self, start: dict[str, Any]) -> SessionEnd:
         await self._worker.send(start)

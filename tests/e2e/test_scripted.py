@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.openai_server import OpenAIServer, Reply, Script
@@ -40,7 +41,7 @@ def _bubblewrap(request: pytest.FixtureRequest) -> None:
 # ------------------------------------------------------------------------------------------------- replies, completion
 
 
-def unreadable_then_solved(folder: Path, script: Sequence[Reply | str], noun: str, **fields: object) -> None:
+def unreadable_then_solved(folder: Path, script: Sequence[Reply | str], noun: str, **fields: Any) -> None:
     with OpenAIServer(script) as server:
         run = play(folder, server, **fields)
     assert (run.result.reward, run.ending, run.owner) == (1.0, "complete", None)
