@@ -18,16 +18,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import json
 import re
 import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from modularrsi.errors import SandboxError
-from modularrsi.sandbox import docker_files, tty_relay
+from modularrsi.relay.start import relay_command
+from modularrsi.sandbox import docker_files
 from modularrsi.sandbox.base import ExecResult, SandboxSpec
 from modularrsi.sandbox.docker_client import Engine, connect
 from modularrsi.sandbox.docker_exec import Execs, Order
@@ -151,7 +150,7 @@ class DockerSandbox:
             "user": "" if user is None else str(user), "workdir": self.workdir, "shell": self._shell,
             "state": str(self._state.absolute()),
         }
-        return [sys.executable, "-I", "-S", str(Path(tty_relay.__file__).resolve()), json.dumps(plan)]
+        return relay_command("terminal", plan)
 
     async def foreground(self) -> bool | None:
         if self._engine is None or self._execs is None:

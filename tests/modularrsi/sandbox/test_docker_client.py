@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from modularrsi.errors import SandboxError
+from modularrsi.relay.start import relay_command
 from modularrsi.sandbox.docker import container_name
 from modularrsi.sandbox.docker_classic import needs_buildkit
 from modularrsi.sandbox.docker_client import docker_availability, engine_url
@@ -167,8 +168,7 @@ def test_the_sdk_is_not_imported_before_it_is_needed() -> None:
 
 
 def test_the_relay_needs_nothing_but_the_standard_library() -> None:
-    relay = ROOT / "modularrsi/sandbox/tty_relay.py"
-    argv = [sys.executable, "-I", "-S", str(relay), "{}"]
+    argv = relay_command("terminal", {})
     said = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert "ModuleNotFoundError" not in said.stderr
     assert said.returncode == 125

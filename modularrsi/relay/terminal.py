@@ -1,14 +1,12 @@
-"""A shell of a container on this terminal, without Docker's own client. Run by path: `python -I -S tty_relay.py JSON`.
+"""A shell of a container on this terminal, without Docker's own client (`start.relay_command("terminal", plan)`).
 
-JSON: {"engine": "unix://…" | "tcp://host:port", "version": "1.41", "container": id, "user": "", "workdir": "/",
+The plan: {"engine": "unix://…" | "tcp://host:port", "version": "1.41", "container": id, "user": "", "workdir": "/",
 "shell": "bash" | "sh", "state": path}. The shell runs on a tty of the container; this program copies bytes between
 the two terminals, passes on the size, and ends with the shell's exit code. `state` gets {"exec", "pid"}: the Engine's
 id of the exec, and the shell's pid inside the container.
 
 The Engine leaves an exec running whose client has gone. A forked guard therefore waits for this program's end,
 however it comes, and hangs the shell up: SIGHUP for it and for its foreground job, SIGKILL for what is left of it.
-
-Standard library only, because this file runs alone; and little of it, because it runs per terminal.
 """
 
 # ruff: noqa: PTH105, PTH123
@@ -27,9 +25,8 @@ import sys
 import termios
 import tty
 
-BLOCK = 65_536
-ANSWER_BYTES = 1_000_000
-TIMEOUT_SEC = 30.0
+from modularrsi.relay.engine import ANSWER_BYTES, BLOCK, Engine, Failed, write
+
 REFUSED, HUNG_UP = 125, 129
 READY, GO = b"\x1emodularrsi-pid ", b"\x1emodularrsi-go"
 
@@ -47,73 +44,6 @@ rest=${line##*) }; set -- "$1" $rest
 [ "$7" -gt 1 ] && kill -HUP "-$7"
 kill -HUP "$1"; kill -CONT "$1"; sleep 1; kill -KILL "$1"
 """
-
-
-class Failed(Exception):
-    """The Engine refused or cannot be reached."""
-
-
-class Engine:
-    def __init__(self, url: str, version: str) -> None:
-        self.url = url
-        self.prefix = f"/v{version}" if version else ""
-
-    def open(self) -> socket.socket:
-        try:
-            if self.url.startswith("unix://"):
-                connection = socket.socket(socket.AF_UNIX)
-                connection.settimeout(TIMEOUT_SEC)
-                connection.connect(self.url.removeprefix("unix://"))
-                return connection
-            host, _, port = self.url.removeprefix("tcp://").rstrip("/").rpartition(":")
-            return socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_SEC)
-        except (OSError, ValueError) as error:
-            raise Failed(f"the Docker Engine at {self.url} cannot be reached: {error}") from error
-
-    def send(self, method: str, path: str, body: object, extra: str, protocol: str) -> socket.socket:
-        data = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} {self.prefix}{path} {protocol}\r\nHost: docker\r\nContent-Type: application/json\r\n"
-        connection = self.open()
-        connection.sendall(f"{head}{extra}Content-Length: {len(data)}\r\n\r\n".encode() + data)
-        return connection
-
-    def ask(self, method: str, path: str, body: object = None) -> dict:
-        """One request; HTTP/1.0, so that the answer ends with the connection."""
-        with self.send(method, path, body, "", "HTTP/1.0") as connection:
-            answer = b""
-            while len(answer) < ANSWER_BYTES and (part := connection.recv(BLOCK)):
-                answer += part
-        head, _, content = answer.partition(b"\r\n\r\n")
-        return self.checked(head, content)
-
-    def attach(self, exec_id: str) -> tuple[socket.socket, bytes]:
-        """Start an exec with a tty: its raw stream, and what of it came together with the header."""
-        extra = "Connection: Upgrade\r\nUpgrade: tcp\r\n"
-        body = {"Detach": False, "Tty": True}
-        connection = self.send("POST", f"/exec/{exec_id}/start", body, extra, "HTTP/1.1")
-        answer = b""
-        while b"\r\n\r\n" not in answer and len(answer) < ANSWER_BYTES:
-            part = connection.recv(BLOCK)
-            if not part:
-                raise Failed("the Docker Engine closed the connection")
-            answer += part
-        head, _, rest = answer.partition(b"\r\n\r\n")
-        self.checked(head, rest)
-        return connection, rest
-
-    @staticmethod
-    def checked(head: bytes, content: bytes) -> dict:
-        fields = head.split(b" ", 2)
-        if len(fields) < 2 or not fields[1].isdigit():
-            raise Failed("that is no Docker Engine")
-        if int(fields[1]) >= 400:
-            try:
-                raise Failed(json.loads(content)["message"])
-            except (ValueError, KeyError, TypeError):
-                raise Failed(content.decode("utf-8", "replace").strip()[-500:]) from None
-        if int(fields[1]) == 101 or not content.lstrip().startswith(b"{"):
-            return {}
-        return json.loads(content)
 
 
 class Shell:
@@ -134,7 +64,7 @@ class Shell:
 
     def start(self) -> tuple[socket.socket, bytes]:
         """Attach, learn the pid, set the size, let the shell go: its stream, and the first bytes of its output."""
-        stream, seen = self.engine.attach(self.id)
+        stream, seen = self.engine.attach(f"/exec/{self.id}/start", {"Detach": False, "Tty": True})
         seen = self.until(stream, seen, READY)
         while b"." not in seen:
             seen += self.more(stream, seen)
@@ -231,12 +161,6 @@ def copy(stream: socket.socket, first: bytes, resized: int, shell: Shell) -> Non
             del waiting[: stream.send(waiting)]
 
 
-def write(handle: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
-
-
 def save(path: str, state: dict) -> None:
     """Atomically, for a reader that may look at any time."""
     if path:
@@ -266,7 +190,7 @@ def main() -> int:
     try:
         before = termios.tcgetattr(0)
     except termios.error:
-        print("tty_relay: there is no terminal on standard input", file=sys.stderr)
+        print("terminal relay: there is no terminal on standard input", file=sys.stderr)
         return REFUSED
     tty.setraw(0, termios.TCSANOW)  # the default would throw away what has been typed already
     try:
@@ -278,6 +202,3 @@ def main() -> int:
         with contextlib.suppress(termios.error):
             termios.tcsetattr(0, termios.TCSADRAIN, before)
 
-
-if __name__ == "__main__":
-    sys.exit(main())
