@@ -9,8 +9,6 @@ from typing import Any
 from modularrsi.rollout.result import RolloutResult
 from modularrsi.store import Event
 
-RETRIED = "rollout.retried"
-
 
 @dataclass(frozen=True, slots=True)
 class Finished:
@@ -83,6 +81,6 @@ _HANDLERS = {
     "run.created": _created,
     "rollout.started": _started,
     "rollout.finished": _finished,
-    RETRIED: _retried,
+    "rollout.retried": _retried,
     "run.complete": _complete,
 }

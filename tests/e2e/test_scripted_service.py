@@ -139,12 +139,12 @@ def test_a_service_that_outlasts_the_time_limit_is_still_the_services_fault(shor
 
 
 def test_unscored_rollouts_are_asked_again_when_they_are_retried(short_folder: Path) -> None:
-    with OpenAIServer([say(WRITE), DOWN, DOWN, say("echo\n", complete=True), say(complete=True)]) as server:
+    with OpenAIServer([say(WRITE), DOWN, DOWN, *solved()]) as server:
         first = play(short_folder, server)
         assert first.result.reward is None and len(server.requests) == 3
         again = play(short_folder, server, retry_unscored=True)
     assert (again.result.reward, again.ending, again.owner) == (1.0, "complete", None)
-    assert server.generated == 3, "what was answered before the fault is not paid again"
+    assert server.generated == 3, "a new rollout: it does not go on where a half one was left"
     assert audit(again.folder) == []
 
 
