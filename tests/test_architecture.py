@@ -187,3 +187,10 @@ def test_a_planted_upward_arrow_would_be_seen() -> None:
     plan = floors("x", "```floors x\nlow\nhigh\n```")
     here, there = place("low", plan), place("high.part", plan)
     assert here and there and there[0] > here[0]
+
+
+def test_every_test_that_the_map_names_is_there() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    named = set(re.findall(r"`((?:tests|harness|modularrsi)/[\w/.-]+\.py)", text))
+    missing = sorted(name for name in named if not (ROOT / name).is_file())
+    assert len(named) > 20 and not missing
