@@ -37,9 +37,6 @@ def main() -> None:
         _fail(error, 4)
     except ModularRSIError as error:
         _fail(error, 2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; the same command goes on where it stopped", style="yellow")
-        sys.exit(130)
 
 
 def _fail(error: Exception, code: int) -> None:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from modularrsi.cli.lazy import load
 from modularrsi.cli.options import ApiKeyEnv, BaseUrl, Json, Model
@@ -25,7 +24,10 @@ def doctor(
     call: Annotated[bool, typer.Option("--call", help="Also make one call of a few tokens to the model.")] = False,
     as_json: Json = False,
 ) -> None:
-    """What works on this machine: sandboxes, cages, terminal, model endpoint, extras; and what mends the rest."""
+    """Say what works on this machine, and what mends the rest. Exit code 1 if something that is needed is broken.
+
+    Looks at Python, tmux, sandboxes, cages, extras and folders, and at a model's endpoint when --model names one.
+    """
     rows = list(load("doctor.checks").local_checks())
     if model:
         rows.append(asyncio.run(load("doctor.endpoint").endpoint(model, base_url, api_key_env or None, call)))
@@ -38,13 +40,12 @@ def doctor(
 
 
 def _print(rows: list[Any]) -> None:
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    """One line a row, and the command that mends it on a line of its own, unbroken, so that it can be copied."""
+    console = Console(highlight=False, soft_wrap=True)
+    areas, names = max(len(row.area) for row in rows), max(len(row.name) for row in rows)
     for row in rows:
         word, colour = _MARKS[row.state]
-        detail = row.detail if row.state == "ok" or not row.fix else f"{row.detail}\n-> {row.fix}"
-        table.add_row(f"[{colour}]{word}[/]", row.area, escape(row.name), escape(detail))
-    Console(highlight=False).print(table)
+        rest = f"{row.area:<{areas}}  {row.name:<{names}}  {row.detail}"
+        console.print(f"[{colour}]{word}[/]  {escape(rest)}")
+        if row.fix and row.state != "ok":
+            console.print(f"      -> {escape(row.fix)}")

@@ -103,7 +103,7 @@ def finished_line(result: Any) -> Text:
 
 def print_report(report: Any) -> None:
     """The end of a run, on standard output."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     for heading in ("task", "rewards", "group"):
         table.add_column(heading)
@@ -119,7 +119,7 @@ def print_report(report: Any) -> None:
         console.print(f"tokens {report.prompt_tokens} in, {report.completion_tokens} out; cost {cost}")
     if not report.complete:
         console.print("not complete; the same command, with a higher cap if one was reached, goes on where it stopped",
-                      style="yellow", soft_wrap=True)
+                      style="yellow")
     if report.rollouts:
         worst = next((r for r in report.rollouts if r["reward"] != 1.0), report.rollouts[0])
         console.print(f"read one: modularrsi show {report.run}/{worst['id']}", markup=False)

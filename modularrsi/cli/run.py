@@ -29,7 +29,7 @@ def _one_of(*words: str) -> Any:
 
 
 def run(
-    tasks: Annotated[list[Path], typer.Argument(metavar="TASKS...", help="Task folders, or folders of task folders.")],
+    tasks: Annotated[list[Path], typer.Argument(metavar="TASKS", help="Task folders, or folders of task folders.")],
     agent: Annotated[
         str,
         typer.Option("--agent", "-a", callback=_one_of(*_AGENTS), metavar="|".join(_AGENTS), help="Who acts."),

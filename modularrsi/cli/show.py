@@ -30,16 +30,16 @@ def show(
     if as_json:
         print_json({"rollout": found.rollout, "trajectories": found.documents})
         return
-    load("cli.trajectory").render(found, Console(highlight=False), step, full)
+    load("cli.trajectory").render(found, Console(highlight=False, soft_wrap=True), step, full)
 
 
 def verify(run: Annotated[Path, typer.Argument(help="A run's folder.")], as_json: Json = False) -> None:
-    """Recompute a run's chain, digests and rewards; say what does not agree. Exit code 1 if anything does not."""
+    """Check a run's chain, digests and rewards. Prints what does not agree; exit code 1 if anything does not."""
     problems: list[Any] = load("runs.audit").audit(run)
     if as_json:
         print_json([{"where": problem.where, "message": problem.message} for problem in problems])
     else:
-        console = Console(highlight=False)
+        console = Console(highlight=False, soft_wrap=True)
         for problem in problems:
             console.print(f"{problem.where}: {problem.message}", style="red", markup=False)
         console.print("verified: chain, digests and rewards agree" if not problems else f"{len(problems)} problems")

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from modularrsi.agents.base import Agent
 from modularrsi.agents.reference import Nop, Oracle
+from modularrsi.errors import UserError
 from modularrsi.redact import Redactor
 from modularrsi.runs.request import RunRequest
 from modularrsi.store import RunStore
@@ -53,4 +54,10 @@ class ReferenceActing:
 
 
 def reference_acting(request: RunRequest) -> ReferenceActing:
+    """Raises UserError for what only the harness has: a library that is not run must not look as if it had been."""
+    given = {"--library": request.library, "--composition": request.composition, "--model": request.model,
+             "--models": request.models_file}
+    for flag, value in given.items():
+        if value is not None:
+            raise UserError(f"{flag} is for --agent harness; --agent {request.agent} runs no harness and no model")
     return ReferenceActing(Oracle() if request.agent == "oracle" else Nop())

@@ -35,7 +35,8 @@ def find(target: Path) -> Found:
         return Found(trajectories=(read,), documents=(json.loads(target.read_bytes()),), source=str(target))
     run = _run_above(target)
     if run is None:
-        raise UserError(f"{target} is neither a run's folder, nor RUN/TASK/ATTEMPT, nor a trajectory file")
+        what = f"{target} is neither a run's folder, nor RUN/TASK/ATTEMPT, nor a trajectory file"
+        raise UserError(what + _runs_in(target))
     state = read_state(run)
     assert state is not None
     if run == target:
@@ -54,6 +55,12 @@ def find(target: Path) -> Found:
         documents=tuple(json.loads(data) for data in stored),
         source=str(target),
     )
+
+
+def _runs_in(folder: Path) -> str:
+    """The latest runs, for who has named the folder that holds them."""
+    runs = sorted(log.parent for log in folder.glob("*/events.jsonl"))
+    return f"; runs in it: {', '.join(map(str, runs[-5:]))}" if runs else ""
 
 
 def _run_above(target: Path) -> Path | None:

@@ -32,14 +32,22 @@ _MODEL_FIELDS = (
 )
 
 
+_AS_FLAGS = (
+    "(as options: --api-key-env, --base-url, --max-output-tokens; api_key_file and prices need a file: --models FILE)"
+)
+
+
 class HarnessActing:
     """Raises UserError on construction for anything that is wrong with model, key, caps, library or composition."""
 
     def __init__(self, request: RunRequest) -> None:
         self._limits = Limits(max_turns=request.max_turns)
-        self._gateway = _gateway_settings(request)
-        preflight(self._gateway)
-        self._secrets = secrets(self._gateway)
+        try:
+            self._gateway = _gateway_settings(request)
+            preflight(self._gateway)
+            self._secrets = secrets(self._gateway)
+        except UserError as error:
+            raise error if request.models_file or not request.model else UserError(f"{error} {_AS_FLAGS}") from None
         self._harness = _harness(request)
         self._cage = choose_cage(request.allow_no_cage)
         self.sentence = f"cage: {self._cage.kind} ({self._cage.isolation})"

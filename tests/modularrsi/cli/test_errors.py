@@ -1,0 +1,125 @@
+"""What a newcomer's first mistakes are answered with: one sentence, the right exit code, no traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from support.openai_server import OpenAIServer, Reply
+from support.usable import usable
+
+from modularrsi.cli import main
+from modularrsi.errors import StoreError
+from modularrsi.rollout.plan import RolloutPlan
+from modularrsi.runs.execute import Machinery, execute
+from modularrsi.runs.state import RunState
+from modularrsi.store import RunStore
+from modularrsi.tasks import load_task
+
+ROOT = Path(__file__).resolve().parents[3]
+GREETING = ROOT / "tests/tasks/greeting"
+
+
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Cli = Callable[..., Done]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """The command line in this process; starting an interpreter for each would take most of the time."""
+
+    def call(*arguments: str | Path) -> Done:
+        monkeypatch.setattr(sys, "argv", ["modularrsi", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        printed = capsys.readouterr()
+        return Done(int(end.value.code or 0), printed.out, printed.err)
+
+    return call
+
+
+def refused(done: Done) -> str:
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    return done.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize("flag", ["--library", "--composition", "--model", "--models"])
+def test_an_agent_that_runs_no_harness_takes_none(cli: Cli, tmp_path: Path, flag: str) -> None:
+    said = refused(cli("run", GREETING, "--agent", "nop", flag, "x", "--runs-dir", tmp_path / "runs"))
+    assert said == f"error: {flag} is for --agent harness; --agent nop runs no harness and no model"
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [((), "--api-key-env"), (("--base-url", "http://127.0.0.1:9/v1", "--max-cost", "1"), "--max-output-tokens")],
+)
+def test_a_missing_setting_of_the_model_is_named_as_an_option(
+    cli: Cli, tmp_path: Path, arguments: tuple[str, ...], option: str
+) -> None:
+    done = cli("run", GREETING, "-m", "gpt-5-mini", *arguments, "--runs-dir", tmp_path / "runs")
+    assert option in refused(done)
+
+
+def test_show_names_the_runs_of_the_folder_that_holds_them(cli: Cli, tmp_path: Path) -> None:
+    usable("bubblewrap")
+    done = cli("run", GREETING, "--agent", "nop", "--sandbox", "bubblewrap", "--runs-dir", tmp_path, "--run", "first")
+    assert done.returncode == 0, done.stderr
+    assert refused(cli("show", tmp_path)).endswith(f"runs in it: {tmp_path / 'first'}")
+
+
+def test_a_fix_is_printed_unbroken(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there to be copied, and DOCKER_HOST makes a row with a fix wherever the tests run."""
+    monkeypatch.setenv("DOCKER_HOST", "ssh://somewhere")
+    monkeypatch.setenv("COLUMNS", "40")
+    done = cli("doctor")
+    lines = [line for line in done.stdout.splitlines() if line.lstrip().startswith("-> unset DOCKER_HOST")]
+    assert len(lines) == 1 and lines[0].endswith("Engine")
+
+
+def test_an_interrupted_run_says_how_to_go_on(short_folder: Path) -> None:
+    usable("bubblewrap")
+    with OpenAIServer(lambda request: Reply(hang=True)) as server:
+        command = [
+            sys.executable, "-m", "modularrsi", "run", str(GREETING), "-m", "m", "--base-url", server.url,
+            "--sandbox", "bubblewrap", "--runs-dir", str(short_folder / "runs"),
+        ]  # fmt: skip
+        environment = {**os.environ, "MODULARRSI_SCRATCH": str(short_folder)}
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as child:
+            try:
+                server.wait_for(1)
+                child.send_signal(signal.SIGINT)
+                _, said = child.communicate(timeout=60)
+            finally:
+                child.kill()
+    assert child.returncode == 130 and "Traceback" not in said, said
+    assert said.strip().splitlines()[-1] == "interrupted; the same command goes on where it stopped"
+
+
+class FullDisk:
+    """A store in which nothing can be written any more."""
+
+    def append(self, kind: str, data: Any, durable: bool = False) -> None:
+        raise StoreError("events.jsonl: cannot write: No space left on device")
+
+
+def test_a_full_disk_in_several_rollouts_at_once_is_one_error(tmp_path: Path) -> None:
+    task = load_task(GREETING)
+    plans = [RolloutPlan(f"greeting/{n}", task, n, tmp_path / str(n)) for n in (1, 2)]
+    machinery = Machinery(cast(Any, None), cast(Any, None), cast(Any, None), concurrency=2)
+    with pytest.raises(StoreError, match="No space left"):
+        asyncio.run(execute(cast(RunStore, FullDisk()), RunState(), plans, machinery))
