@@ -27,6 +27,7 @@ from modularrsi.sandbox.bwrap_root import (
     make_root,
     make_upper,
     name_host,
+    shows_folder,
 )
 from modularrsi.sandbox.dockerfile import Plan, read_environment
 from modularrsi.sandbox.environment import built, carry_out, copy_tree, environment_digest
@@ -59,41 +60,47 @@ class BubblewrapSandbox:
             return
         plan = read_environment(self.spec.environment_dir, self.spec.docker_image)
         await asyncio.to_thread(self._clear)
-        environment = await built(self._cache, self._digest(), lambda folder: self._build(plan, folder))
         self._env = default_environment({**plan.env, **self.spec.env})
         self.workdir = self.spec.workdir or plan.workdir
         try:
-            await self._start_over(environment / "root")
-            await self._make_folders(environment / "root")
+            await self._start_over(plan)
         except BaseException:
             await asyncio.shield(self.stop())
             raise
 
-    async def _start_over(self, environment: Path) -> None:
-        """Start on an overlay over the environment where the kernel lets us, else on a copy of it."""
+    async def _start_over(self, plan: Plan) -> None:
+        """Start on an overlay over the built environment where the kernel lets us, else on a copy of it."""
         if self._ids.base is not None:
             try:
-                await self._start_machine(environment, overlay=True)
+                await self._start_machine(await self._layers(plan), copy=False)
                 return
             except SandboxError as error:
                 if "mount overlay" not in str(error):
                     raise
                 await self.stop()
-        await self._start_machine(environment, overlay=False)
+        await self._start_machine([await self._environment(plan, ())], copy=True)
 
-    async def _start_machine(self, environment: Path, overlay: bool) -> None:
-        plan = self._machine_plan(environment if overlay else None)
+    async def _layers(self, plan: Plan) -> list[Path]:
+        """The built environment as layers, the topmost first: what the Dockerfile made, over what all have."""
+        base = await built(self._cache, f"base-{LAYOUT}", self._build_base) / "root"
+        return [await self._environment(plan, (base,)), base] if plan.steps else [base]
+
+    async def _environment(self, plan: Plan, lower: tuple[Path, ...]) -> Path:
+        name = self._digest("layer" if lower else "whole")
+        return await built(self._cache, name, lambda folder: self._build(plan, folder, lower)) / "root"
+
+    async def _start_machine(self, layers: list[Path], copy: bool) -> None:
+        plan = self._machine_plan(() if copy else tuple(layers))
         self._machine = Machine(plan, Record("bubblewrap", self.spec.name, self.spec.labels))
         self._folder.mkdir(parents=True, mode=0o700)
         self._machine.record.write(self._folder)
-        if overlay:
-            (self._folder / "work").mkdir()
-            plan.root.mkdir()
-            make_upper(plan.root, environment, self._ids)
+        if copy:
+            await asyncio.to_thread(copy_tree, layers[0], plan.root)
         else:
-            await asyncio.to_thread(copy_tree, environment, plan.root)
+            _prepare_upper(plan)
         name_host(plan.root, self._ids, self.spec.hostname, self.spec.network)
         await self._machine.start()
+        await self._make_folders(layers)
 
     def _clear(self) -> None:
         """Remove what a killed engine left in this scratch folder."""
@@ -103,12 +110,12 @@ class BubblewrapSandbox:
             raise SandboxError(f"{self._folder} belongs to a sandbox that runs", "start_failed")
         remove_tree(self._folder)
 
-    def _digest(self) -> str:
-        salt = f"{LAYOUT} {self._ids.base}"
+    def _digest(self, form: str) -> str:
+        salt = f"{LAYOUT} {self._ids.base} {form}"
         spec = self.spec
         return environment_digest(spec.environment_dir, spec.environment_digest, spec.docker_image, salt)
 
-    def _machine_plan(self, lower: Path | None) -> MachinePlan:
+    def _machine_plan(self, lower: tuple[Path, ...]) -> MachinePlan:
         spec = self.spec
         return MachinePlan(
             folder=self._folder,
@@ -120,10 +127,10 @@ class BubblewrapSandbox:
             lower=lower,
         )
 
-    async def _make_folders(self, environment: Path) -> None:
+    async def _make_folders(self, layers: list[Path]) -> None:
         """The contract's folders, as far as the environment lacks them (looking costs less than asking inside)."""
         wanted = ["/logs/agent", "/logs/verifier", "/logs/artifacts", "/tests", self.workdir]
-        missing = [path for path in wanted if not (environment / path.lstrip("/")).is_dir()]
+        missing = [path for path in wanted if not shows_folder(layers, path)]
         if not missing:
             return
         result = await self._run("/bin/mkdir", "-p", "--", *missing)
@@ -133,20 +140,29 @@ class BubblewrapSandbox:
     async def _run(self, *argv: str) -> ExecResult:
         return await self._running.run(argv, cwd="/", env=self._env, timeout_sec=60.0)
 
-    async def _build(self, plan: Plan, folder: Path) -> None:
+    async def _build_base(self, folder: Path) -> None:
+        (folder / "root").mkdir()
+        await asyncio.to_thread(make_root, folder / "root", self._ids)
+
+    async def _build(self, plan: Plan, folder: Path, lower: tuple[Path, ...]) -> None:
         """Make `folder/root`, and carry out the plan's steps inside a machine over it that has no network."""
         work = folder / FOLDER
-        (work / "root").mkdir(parents=True)
-        await asyncio.to_thread(make_root, work / "root", self._ids)
-        name_host(work / "root", self._ids, self.spec.hostname, False)
+        work.mkdir()
+        name = _group_name(f"build-{self.spec.name}")
+        limits = Resources(pids=self.spec.resources.pids)
+        machine_plan = MachinePlan(work, self._ids, limits, group_name=name, lower=lower)
+        if lower:
+            _prepare_upper(machine_plan)
+        else:
+            machine_plan.root.mkdir()
+            await asyncio.to_thread(make_root, machine_plan.root, self._ids)
+        name_host(machine_plan.root, self._ids, self.spec.hostname, False)
         if plan.steps:
-            await self._carry_out(plan, work)
-        (work / "root").rename(folder / "root")
+            await self._carry_out(plan, machine_plan)
+        machine_plan.root.rename(folder / "root")
         await asyncio.to_thread(remove_tree, work)
 
-    async def _carry_out(self, plan: Plan, work: Path) -> None:
-        name = _group_name(f"build-{self.spec.name}")
-        machine_plan = MachinePlan(work, self._ids, Resources(pids=self.spec.resources.pids), group_name=name)
+    async def _carry_out(self, plan: Plan, machine_plan: MachinePlan) -> None:
         machine = Machine(machine_plan, Record("bubblewrap", f"build of {self.spec.name}", self.spec.labels))
         try:
             await machine.start()
@@ -223,6 +239,12 @@ class BubblewrapSandbox:
             await machine.stop()
         finally:
             await asyncio.to_thread(remove_tree, self._folder)
+
+
+def _prepare_upper(plan: MachinePlan) -> None:
+    (plan.folder / "work").mkdir()
+    plan.root.mkdir()
+    make_upper(plan.root, plan.lower[0], plan.ids)
 
 
 def _group_name(name: str) -> str:

@@ -24,7 +24,7 @@ from modularrsi.processes import Process, is_alive, kill_tree, read_stat, send, 
 from modularrsi.sandbox.archive import MAX_BYTES, pack, unpack
 from modularrsi.sandbox.base import ExecResult, Resources
 from modularrsi.sandbox.bwrap_channel import Channel, Hello, Running, open_socket
-from modularrsi.sandbox.bwrap_root import SHOWN_ROOT, Ids, bwrap_arguments
+from modularrsi.sandbox.bwrap_root import SHOWN_ROOT, Ids, bwrap_arguments, mount_arguments
 from modularrsi.sandbox.records import Record
 from modularrsi.sandbox.streams import spooled
 
@@ -38,8 +38,8 @@ _ARGUMENT_BYTES = 131_072
 
 @dataclass(frozen=True, slots=True)
 class MachinePlan:
-    """`folder` holds the private root (`folder/root`) and the machine's own files. `lower`: an environment that is
-    shown below the private root, which then holds only the differences."""
+    """`folder` holds the private root (`folder/root`) and the machine's own files. `lower`: layers that are shown below
+    the private root, the topmost first; the private root then holds only the differences."""
 
     folder: Path
     ids: Ids
@@ -47,7 +47,7 @@ class MachinePlan:
     network: bool = False
     hostname: str = "sandbox"
     group_name: str = "modularrsi"
-    lower: Path | None = None
+    lower: tuple[Path, ...] = ()
 
     @property
     def root(self) -> Path:
@@ -117,10 +117,11 @@ class Machine:
     def _helper_plan(self, bwrap: str) -> dict[str, Any]:
         plan = self.plan
         shown = str(plan.root) if plan.ids.base is None else SHOWN_ROOT
+        mounts = mount_arguments(shown)
         return {
-            "argv": bwrap_arguments(bwrap, shown, plan.ids, plan.network, plan.hostname),
+            "argv": bwrap_arguments(bwrap, mounts, plan.ids, plan.network, plan.hostname),
             "root": str(plan.root),
-            "lower": None if plan.lower is None else str(plan.lower),
+            "lower": [str(layer) for layer in plan.lower],
             "shown_root": shown,
             "base_id": plan.ids.base,
             "entry_files": self._entry_files,

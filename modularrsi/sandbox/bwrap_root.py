@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """What Debian's and Docker's base images set."""
@@ -21,16 +21,10 @@ LAYOUT = "1"
 """Counts up when the skeleton changes: built environments of an older layout are then built anew."""
 
 _SYSTEM_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-_SHOWN = (
-    "/etc/alternatives",
-    "/etc/fonts",
-    "/etc/java-17-openjdk",
-    "/etc/java-21-openjdk",
-    "/etc/ld.so.conf.d",
-    "/etc/perl",
-    "/etc/ssl/certs",
-    "/etc/terminfo",
-)
+_SHOWN = ("/etc/alternatives", "/etc/fonts", "/etc/ssl/certs")
+"""Hundreds of links each: mounted. What is small is copied, since a mount costs half a millisecond at every start."""
+
+_COPIED_FOLDERS = ("java-17-openjdk", "java-21-openjdk", "ld.so.conf.d", "perl", "terminfo")
 _COPIED = (
     "debian_version",
     "ethertypes",
@@ -164,6 +158,9 @@ def make_root(root: Path, ids: Ids) -> None:
         (root / name).symlink_to(target)
     for name, text in _tables().items():
         (root / "etc" / name).write_text(text)
+    for name in _COPIED_FOLDERS:
+        if Path("/etc", name).is_dir():
+            shutil.copytree(Path("/etc", name), root / "etc" / name, symlinks=True, ignore=_unreadable)
     for name in _COPIED:
         _copy_table(Path("/etc") / name, root / "etc" / name)
     root.chmod(0o755)
@@ -184,6 +181,12 @@ def _tables() -> dict[str, str]:
         "profile": _PROFILE,
         "shells": "/bin/sh\n/bin/bash\n",
     }
+
+
+def _unreadable(folder: str, names: list[str]) -> list[str]:
+    """Passwords and keys among the host's settings: not for an ordinary user to copy, nor for the sandbox to see."""
+    modes = {name: Path(folder, name).lstat().st_mode for name in names}
+    return [name for name, mode in modes.items() if not mode & stat.S_IROTH]
 
 
 def _copy_table(source: Path, target: Path) -> None:
@@ -207,6 +210,22 @@ def name_host(root: Path, ids: Ids, hostname: str, network: bool) -> None:
         path.unlink(missing_ok=True)
         path.write_text(text)
         _give(path, ids)
+
+
+def shows_folder(layers: Sequence[Path], path: str) -> bool:
+    """Whether an overlay of these layers surely has a folder there; False = it has to be asked for inside."""
+    for layer in layers:
+        place, found = layer, True
+        for part in PurePosixPath(path).parts[1:]:
+            place /= part
+            if not os.path.lexists(place):
+                found = False
+                break
+            if place.is_symlink() or not place.is_dir() or "trusted.overlay.opaque" in os.listxattr(place):
+                return False
+        if found:
+            return True
+    return False
 
 
 def make_upper(root: Path, environment: Path, ids: Ids) -> None:
@@ -249,7 +268,7 @@ def mount_arguments(root: str) -> list[str]:
     return [*arguments, "--proc", "/proc", "--dev", "/dev"]
 
 
-def bwrap_arguments(bwrap: str, root: str, ids: Ids, network: bool, hostname: str) -> list[str]:
+def bwrap_arguments(bwrap: str, mounts: list[str], ids: Ids, network: bool, hostname: str) -> list[str]:
     """The whole command. The first process waits for its standard input to close: the sandbox lives as long as that.
 
     It is bash because bash, as process 1, reaps what was orphaned; it ignores every signal but those it cannot.
@@ -262,7 +281,7 @@ def bwrap_arguments(bwrap: str, root: str, ids: Ids, network: bool, hostname: st
         *user,
         *spaces,
         *([] if network else ["--unshare-net"]),
-        *mount_arguments(root),
+        *mounts,
         *("--cap-drop", "ALL", "--die-with-parent", "--as-pid-1", "--clearenv", "--setenv", "PATH", PATH),
         *("--chdir", "/", "--", "/bin/bash", "--norc", "--noprofile", "-c", first),
     ]

@@ -86,30 +86,29 @@ def become_mapped(plan: dict, unshared: int, mapped: int, errors: int) -> None:
         os._exit(1)
 
 
-def show_root(root: str, lower: "str | None", shown_root: str) -> None:
+def show_root(root: str, lower: list, shown_root: str) -> None:
     """Mount the private root, in a mount namespace of our own, at a path that needs no right to be walked.
 
     The folder may lie below one that only the host's root can enter, and the sandbox's root is another user. With
-    `lower`, an environment already built, it is an overlay: `root` gets only what the sandbox changes. Nothing is
+    `lower`, layers that are built already, it is an overlay: `root` gets only what the sandbox changes. Nothing is
     flushed to disk for it (`volatile`): it does not outlive the sandbox.
     """
     checked(LIBC.unshare(NAMESPACES["mnt"]), "unshare")
-    handle = os.open(root, os.O_PATH | os.O_DIRECTORY)
-    work = -1 if lower is None else os.open(f"{os.path.dirname(root)}/work", os.O_PATH | os.O_DIRECTORY)
-    below = -1 if lower is None else os.open(lower, os.O_PATH | os.O_DIRECTORY)
+    opened = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in (root, *lower)]
+    # Through descriptors: names without the commas and colons that the options could not hold.
+    upper, *below = [f"/proc/self/fd/{handle}" for handle in opened]
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     mount("sandbox", os.path.dirname(shown_root), "tmpfs", 0)
     os.chmod(os.path.dirname(shown_root), 0o755)
     os.mkdir(shown_root)
-    if lower is None:
-        mount(f"/proc/self/fd/{handle}", shown_root, None, MS_BIND)
+    if not lower:
+        mount(upper, shown_root, None, MS_BIND)
     else:
-        fd = "/proc/self/fd"  # names without commas and colons, which the options could not hold
-        options = f"lowerdir={fd}/{below},upperdir={fd}/{handle},workdir={fd}/{work},volatile"
+        opened.append(os.open(f"{upper}/../work", os.O_PATH | os.O_DIRECTORY))
+        options = f"lowerdir={':'.join(below)},upperdir={upper},workdir=/proc/self/fd/{opened[-1]},volatile"
         mount("overlay", shown_root, "overlay", 0, options)
-    for opened in (handle, work, below):
-        if opened >= 0:
-            os.close(opened)
+    for handle in opened:
+        os.close(handle)
 
 
 def mount(source: str, target: str, kind: "str | None", flags: int, options: "str | None" = None) -> None:
