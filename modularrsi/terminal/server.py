@@ -180,11 +180,11 @@ def _kill_server(socket: Path, grace: float) -> None:
     """Ask, wait, then kill by process id: a stopped or wedged server does not listen."""
     if not socket.exists() and not _servers(socket):
         return
+    deadline = time.monotonic() + grace
     tmux = shutil.which("tmux")
     if tmux is not None and socket.exists():
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # the processes are looked for below
             subprocess.run([tmux, "-S", str(socket), "kill-server"], capture_output=True, timeout=grace, check=False)
-    deadline = time.monotonic() + grace
     while (left := _servers(socket)) and time.monotonic() < deadline:
         time.sleep(0.01)
     for pid in left:

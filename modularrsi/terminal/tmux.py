@@ -34,7 +34,7 @@ MAX_RECREATIONS = 10  # within a minute
 _PROMPT_TIMEOUT = 5.0
 _SETTLE = 0.15
 _MODE_CHANGE = 1.0
-_ABSORB_TRIES = 10
+_ABSORB_TRIES = 40
 _TYPED_CHUNK = 512
 _STATE = "#{pane_dead} #{history_size} #{cursor_x} #{cursor_y} #{alternate_on} #{pane_pid} #{pane_tty} #{pane_id}"
 
@@ -219,10 +219,13 @@ class TmuxTerminal:
         """Wait until a paste has been read. A key that raises a signal makes the terminal drop all unread input, and a
         shell that so loses the closing paste mark takes everything, Ctrl-C included, for pasted text from then on."""
         self._pasted = False
-        tty = (await self._state()).tty
-        for _ in range(_ABSORB_TRIES):
-            await asyncio.sleep(_SETTLE)
-            if not status.unread_input(tty):
+        before, quiet = await self._state(), 0
+        for _ in range(_ABSORB_TRIES):  # nothing unread: tmux may be between two writes, the shell still drawing
+            await asyncio.sleep(_SETTLE / 3)
+            pane = await self._state()
+            quiet = quiet + 1 if pane == before and not status.unread_input(pane.tty) else 0
+            before = pane
+            if quiet == 3:
                 break
 
     async def _settle(self) -> None:
