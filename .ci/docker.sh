@@ -55,10 +55,13 @@ end_daemon() {
   wait_until 10 gone
 }
 
-# What a killed daemon leaves: its containerd and shims, its mounts, then the folder.
+# What a killed daemon leaves: containers below their shims, its containerd, its mounts.
 sweep() {
-  local pid
-  for pid in $(pgrep -f -- "$dir/exec/" || true); do kill -9 "$pid" 2>/dev/null || true; done
+  local pid child
+  for pid in $(pgrep -f -- "containerd.*$dir/exec/" || true); do
+    for child in $(pgrep -P "$pid" || true); do kill -9 "$child" 2>/dev/null || true; done
+    kill -9 "$pid" 2>/dev/null || true
+  done
   awk -v d="$dir/" 'index($2, d) == 1 { print $2 }' /proc/mounts | sort -r |
     while read -r mount; do umount -l "$mount" || true; done
 }
