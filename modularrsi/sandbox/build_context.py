@@ -17,7 +17,7 @@ _ALWAYS_LEFT_OUT = ("Dockerfile", ".dockerignore")
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """A pattern over a whole relative path. Raises ValueError for an unclosed `[`."""
+    """A pattern over a whole relative path. Raises ValueError for one that cannot be read, such as `[`."""
     out, position = "", 0
     while position < len(text):
         char = text[position]
@@ -28,12 +28,20 @@ def pattern(text: str) -> re.Pattern[str]:
             out, position = out + ".*", position + 2
             continue
         if char == "[":
-            end = text.index("]", position + 1)
-            out, position = out + "[" + text[position + 1 : end].replace("\\", "\\\\") + "]", end + 1
+            end = text.find("]", position + 1)
+            if end < 0:
+                raise ValueError(f"the pattern {text} cannot be read")
+            inner = text[position + 1 : end]
+            negated, inner = ("^", inner[1:]) if inner.startswith("^") else ("", inner)
+            members = "".join(char if char == "-" else re.escape(char) for char in inner)
+            out, position = f"{out}[{negated}{members}]", end + 1
             continue
         out += {"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char))
         position += 1
-    return re.compile(out, re.DOTALL)
+    try:
+        return re.compile(out, re.DOTALL)
+    except re.error:
+        raise ValueError(f"the pattern {text} cannot be read") from None
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ def logical_lines(text: str) -> list[Line]:
             continue
         number = index + 1
         joined, index = _join(lines, index)
+        if not joined.strip():
+            continue
         keyword, rest = [*joined.split(maxsplit=1), ""][:2]
         heredocs: list[Heredoc] = []
         if keyword.upper() in _TAKES_HEREDOC:

@@ -270,3 +270,17 @@ def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, t
         _read("FROM debian\n" + text, folder)
     except SandboxError as error:
         assert error.cause == "unsupported"
+
+
+@pytest.mark.parametrize("text", ["\\", "\\\n\\\n", "RUN", "RUN \\", "COPY", "ENV", "ENV =", "ARG", "WORKDIR", "USER"])
+def test_unfinished_lines(tmp_path: Path, text: str) -> None:
+    try:
+        _read("FROM debian\n" + text, tmp_path)
+    except SandboxError as error:
+        assert error.cause == "unsupported"
+
+
+@pytest.mark.parametrize("source", ["[", "[]", "[z-a]", "a[^"])
+def test_a_pattern_that_cannot_be_read_is_refused(tmp_path: Path, source: str) -> None:
+    with pytest.raises(SandboxError, match="cannot be read"):
+        _read(f'FROM debian\nCOPY "{source}" /x\n', tmp_path)
