@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""What Debian's and Docker's base images set."""
+from modularrsi.sandbox.dockerfile import BASE_PATH as PATH
 
 LAYOUT = "1"
 """Counts up when the skeleton changes: built environments of an older layout are then built anew."""
@@ -142,9 +141,19 @@ BASE_ID = 1_297_219_584
 """Host ids of a sandbox's users 0–65535 when root runs the engine: a range no distribution hands out by default."""
 
 
-def ids_for_this_user() -> Ids:
-    """Root maps a whole range, so that users, chown and setuid are real inside and root inside is nobody outside."""
-    return Ids(BASE_ID if os.geteuid() == 0 else None)
+def ids_for_this_user(uid_map: Path = Path("/proc/self/uid_map")) -> Ids:
+    """Root maps a whole range, so that users, chown and setuid are real inside and root inside is nobody outside.
+
+    Root of a container that itself has few ids only (rootless Docker, Podman) is treated as an ordinary user.
+    """
+    if os.geteuid() != 0:
+        return Ids(None)
+    try:
+        extents = [tuple(map(int, line.split())) for line in uid_map.read_text().splitlines()]
+    except OSError:
+        return Ids(None)
+    reachable = any(first <= BASE_ID and first + count >= BASE_ID + 65_536 for first, _, count in extents)
+    return Ids(BASE_ID if reachable else None)
 
 
 def make_root(root: Path, ids: Ids) -> None:

@@ -31,6 +31,9 @@ from modularrsi.sandbox.dockerfile_lines import (
 )
 from modularrsi.sandbox.dockerfile_run import Packages, allowed_run, installed_package
 
+BASE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""PATH of every generic base image: what `ENV PATH=/app/bin:$PATH` refers to."""
+
 DEFAULT_SHELL = ("/bin/sh", "-c")
 _GENERIC = {"debian", "ubuntu", "busybox"}
 # Images that are a generic base with well-known tools: the host's own stand for them if it has them all.
@@ -143,7 +146,7 @@ class _Reader:
 
     @property
     def variables(self) -> dict[str, str]:
-        return {**self.arguments, **(self.plan.env if self.plan else {})}
+        return {"PATH": BASE_PATH, **self.arguments, **(self.plan.env if self.plan else {})}
 
     def need(self, line: Line) -> Plan:
         if self.plan is None:

@@ -15,6 +15,7 @@ import pytest
 from modularrsi.sandbox import make_sandbox
 from modularrsi.sandbox.base import Resources, Sandbox, SandboxSpec
 from modularrsi.sandbox.bwrap_probe import bubblewrap_availability
+from modularrsi.sandbox.bwrap_root import ids_for_this_user
 from modularrsi.sandbox.docker_client import docker_availability
 
 DOCKERFILE = "FROM debian:bookworm-slim\nWORKDIR /app\n"
@@ -32,7 +33,7 @@ class Kind:
     image: str | None = None
 
 
-BUBBLEWRAP = Kind("bubblewrap", users=os.geteuid() == 0)
+BUBBLEWRAP = Kind("bubblewrap", users=ids_for_this_user().base is not None)
 PROCESS = Kind("process", isolated=False, users=False)
 DOCKER = Kind("docker", folders=False, image=os.environ.get("MODULARRSI_TEST_IMAGE"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from modularrsi.errors import UserError
 from modularrsi.sandbox import KINDS, availability, bwrap_probe, make_sandbox
 from modularrsi.sandbox.base import SandboxSpec
 from modularrsi.sandbox.bwrap_probe import bubblewrap_availability
+from modularrsi.sandbox.bwrap_root import ids_for_this_user
 
 
 def _refusing(tmp_path: Path, message: str) -> str:
@@ -51,6 +53,16 @@ def test_a_usable_one_says_what_isolates() -> None:
         pytest.skip(answer.detail)
     assert "bubblewrap" in answer.detail
     assert "private root" in answer.isolation
+
+
+def test_root_without_many_ids_is_an_ordinary_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (tmp_path / "few").write_text("         0       1000          1\n         1     100000      65536\n")
+    (tmp_path / "all").write_text("         0          0 4294967295\n")
+    assert ids_for_this_user(tmp_path / "few").base is None
+    assert ids_for_this_user(tmp_path / "all").base is not None
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert ids_for_this_user(tmp_path / "all").base is None
 
 
 def test_every_kind_answers() -> None:

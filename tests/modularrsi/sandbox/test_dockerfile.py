@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from modularrsi.errors import SandboxError
 from modularrsi.sandbox.build_context import Context
-from modularrsi.sandbox.dockerfile import Copy, Plan, Run, Workdir, read_dockerfile, read_environment
+from modularrsi.sandbox.dockerfile import BASE_PATH, Copy, Plan, Run, Workdir, read_dockerfile, read_environment
 from modularrsi.sandbox.dockerfile_run import Package
 
 
@@ -101,6 +101,11 @@ def test_exec_form_and_shell(tmp_path: Path) -> None:
 def test_substitution_forms(tmp_path: Path) -> None:
     text = "FROM debian\nARG A=a\nARG E=\nENV X=${A:-d} Y=${E:-d} Z=${A:+set} W=\\$A V='$A' U=${NO}end\n"
     assert _read(text, tmp_path).env == {"X": "a", "Y": "d", "Z": "set", "W": "$A", "V": "$A", "U": "end"}
+
+
+def test_path_is_extended_from_the_base_images(tmp_path: Path) -> None:
+    assert _read("FROM debian\nENV PATH=/app/bin:$PATH\n", tmp_path).env == {"PATH": f"/app/bin:{BASE_PATH}"}
+    assert _read("FROM debian\n", tmp_path).env == {}
 
 
 def test_windows_line_ends_and_no_final_newline(tmp_path: Path) -> None:
