@@ -121,7 +121,10 @@ make_images() {
         for tag in debian:bookworm debian:latest debian:stable-slim; do docker tag debian:bookworm-slim "$tag"; done
         ;;
       full) have modularrsi-ci:full || make_debian modularrsi-ci:full \
-        curl file gcc git less libc6-dev make nano procps psmisc python3 sqlite3 sudo tmux vim-tiny ;;
+        curl file gcc git less libc6-dev make nano procps psmisc python3 sqlite3 sudo tmux vim-tiny
+        # The names under which tasks ask for such an image.
+        for tag in buildpack-deps:bookworm python:3.11-slim; do docker tag modularrsi-ci:full "$tag"; done
+        ;;
       *) die "no image is called '$image': choose from tiny, slim, full" ;;
     esac
   done
