@@ -274,7 +274,12 @@ def mount_arguments(root: str) -> list[str]:
             arguments += ["--ro-bind", f"/{name}", f"/{name}"]
     for path in _shown():
         arguments += ["--ro-bind", path, path]
-    return [*arguments, "--proc", "/proc", "--dev", "/dev"]
+    arguments += ["--proc", "/proc", "--dev", "/dev"]
+    # The kernel lets its own root write settings by ownership alone, without any capability: where root inside is
+    # that root (a user namespace that maps it to itself), only a read-only mount keeps the host's settings safe.
+    for path in ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"):
+        arguments += ["--ro-bind-try", path, path]
+    return arguments
 
 
 def bwrap_arguments(bwrap: str, mounts: list[str], ids: Ids, network: bool, hostname: str) -> list[str]:

@@ -16,6 +16,7 @@ from support.sandboxes import ISOLATING, Kind, output, require, started
 
 from modularrsi.errors import SandboxError
 from modularrsi.sandbox.base import Resources
+from modularrsi.sandbox.bwrap_root import Ids
 
 pytestmark = pytest.mark.parametrize("kind", ISOLATING)
 
@@ -116,6 +117,24 @@ def test_programs_and_kernel_settings_cannot_be_changed(kind: Kind, tmp_path: Pa
 
     asyncio.run(scenario())
     assert not Path("/usr/bin/planted").exists()
+
+
+def test_kernel_settings_are_mounted_read_only(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where root inside is the kernel's own root, whom ownership alone would let write them."""
+    if kind.name != "bubblewrap":
+        pytest.skip("a matter of how the sandbox is started")
+
+    async def scenario() -> None:
+        async with started(kind, tmp_path) as sandbox:
+            mounts = [line.split() for line in (await output(sandbox, "cat /proc/self/mounts")).splitlines()]
+            assert [options.split(",")[0] for _, place, _, options, *_ in mounts if place == "/proc/sys"] == ["ro"]
+            # A file that may be written without harm: the value it has is written back.
+            harmless = "read -r now < /proc/sys/kernel/domainname; echo \"$now\" > /proc/sys/kernel/domainname"
+            assert (await sandbox.exec(harmless)).exit_code != 0
+
+    asyncio.run(scenario())
+    monkeypatch.setattr("modularrsi.sandbox.bubblewrap.ids_for_this_user", lambda: Ids(None))
+    asyncio.run(scenario())
 
 
 def test_the_first_process_holds_no_way_out(kind: Kind, tmp_path: Path) -> None:
