@@ -55,7 +55,8 @@ class ModelServiceError(ModularRSIError):
 
 
 class SandboxError(ModularRSIError):
-    """A sandbox failed. `cause`: unsupported, build_failed, start_failed, lost, upload_failed, stop_failed."""
+    """A sandbox failed. `cause`: unsupported, build_failed, start_failed, lost, upload_failed, download_failed,
+    read_failed, write_failed, stop_failed."""
 
     def __init__(self, message: str, cause: str) -> None:
         super().__init__(message)
