@@ -160,6 +160,7 @@ def test_mcp_servers_and_skills_reach_the_first_prompt(short_folder: Path) -> No
     assert "<location>/skills/greet/SKILL.md</location>" in prompt
     assert prompt.index("MCP Servers:") < prompt.index("<available_skills>") < prompt.index("Hello, world!")
     assert run.trajectory["steps"][0]["message"] == prompt
+    assert prompt.endswith("Current Terminal Screen:\nroot@hello:/app#")
 
 
 def test_nothing_about_tools_that_a_task_does_not_have(short_folder: Path) -> None:

@@ -28,9 +28,11 @@ _WAITING = (
 )
 def incremental(ctx: Context) -> Snapshot:
     """As Terminus-2 does: new output if there is some, else the screen (it was cleared, a full-screen program has it,
-    nothing was printed). Says so when the session is a new one and when the shell waits for more input."""
+    nothing was printed), and the screen at the first look, to which nothing is new. Says so when the session is a new
+    one and when the shell waits for more input."""
     seen = ctx.terminal.read("new")
-    fresh = seen.complete and bool(seen.text.strip())
+    fresh = seen.complete and bool(seen.text.strip()) and "looked" in ctx.memo
+    ctx.memo["looked"] = True
     shown = ctx.terminal.read("screen") if seen.complete and not fresh else seen
     notes = [_RECREATED] if seen.recreated or shown.recreated else []
     parts = [*notes, _NEW if fresh else _SCREEN, shown.text]
