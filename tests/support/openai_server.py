@@ -224,6 +224,7 @@ class _HTTP(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True  # head and body are two writes: together with delayed acks, 40 ms a reply
     protocol_version = "HTTP/1.1"
 
     @property
