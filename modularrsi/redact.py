@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import quote, quote_plus
 
@@ -117,6 +118,10 @@ _KEY_NAME = re.compile(
 )
 
 
+_SHORTEST = 16  # `api_key=` and eight characters; every other shape is longer
+_NAME = 64
+
+
 class Redactor:
     """Redacts `secrets` exactly and, unless `patterns` is False, everything that has the shape of a known key.
 
@@ -197,13 +202,10 @@ class Redactor:
         return _merge(found + self._shapes(text[end:], end) if exact else found)
 
     def _shapes(self, text: str, offset: int) -> list[tuple[int, int, str]]:
-        lower = text.lower() if self._rules else ""
-        return [
-            (start + offset, stop + offset, rule.kind)
-            for rule in self._rules
-            if any(needle in lower for needle in rule.needles)
-            for start, stop in _matches(rule, text)
-        ]
+        if not self._rules or len(text) < _SHORTEST:
+            return []
+        found = _shapes_of_a_name(text) if len(text) <= _NAME else _shapes_of(text)
+        return [(start + offset, stop + offset, kind) for start, stop, kind in found]
 
     def _cut(self, held: str) -> int:
         """Where a stream may be cut: a window before its end, and not inside something to be redacted."""
@@ -212,6 +214,20 @@ class Redactor:
             if start < cut < stop:
                 return start or stop
         return cut
+
+
+def _shapes_of(text: str) -> tuple[tuple[int, int, str], ...]:
+    lower = text.lower()
+    return tuple(
+        (start, stop, rule.kind)
+        for rule in RULES
+        if any(needle in lower for needle in rule.needles)
+        for start, stop in _matches(rule, text)
+    )
+
+
+# A record repeats the names of its functions on every turn.
+_shapes_of_a_name = lru_cache(maxsize=4_096)(_shapes_of)
 
 
 def _matches(rule: _Rule, text: str) -> Iterator[tuple[int, int]]:
