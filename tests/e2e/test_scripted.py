@@ -45,7 +45,8 @@ def unreadable_then_solved(folder: Path, script: Sequence[Reply | str], noun: st
     with OpenAIServer(script) as server:
         run = play(folder, server, **fields)
     assert (run.result.reward, run.ending, run.owner) == (1.0, "complete", None)
-    assert [roles(request) for request in server.requests] == ["u", "uau", "uauau"]
+    assert [roles(request) for request in server.requests] == ["u", "uau", "uauau"], "and no system message"
+    assert "MCP" not in server.requests[0].last and "skill" not in server.requests[0].last
     assert f"send a proper {noun}." in server.requests[1].last
     assert "nothing of it was run" in server.requests[1].last
     assert ARE_YOU_SURE in server.requests[2].last
@@ -85,6 +86,7 @@ def test_a_turn_without_the_claim_takes_an_early_completion_back(short_folder: P
     assert [typed(step) for step in agent_steps(run.trajectory)] == [["echo early\n"], ["echo on\n"], [WRITE[0]], []]
 
 
+@pytest.mark.slow
 def test_an_unreadable_reply_does_not_take_a_completion_back(short_folder: Path) -> None:
     with OpenAIServer([say(WRITE, complete=True), NONSENSE, say("echo last\n", complete=True)]) as server:
         run = play(short_folder, server)
@@ -92,6 +94,7 @@ def test_an_unreadable_reply_does_not_take_a_completion_back(short_folder: Path)
     assert typed(agent_steps(run.trajectory)[-1]) == ["echo last\n"], "the confirmation's own commands are run"
 
 
+@pytest.mark.slow
 def test_warnings_come_before_the_observation_and_never_with_the_question(short_folder: Path) -> None:
     chatty = Reply("Well. " + say("echo hi\n").text)
     sure = Reply("Done. " + say(WRITE, complete=True).text)
@@ -163,13 +166,6 @@ def test_mcp_servers_and_skills_reach_the_first_prompt(short_folder: Path) -> No
     assert prompt.endswith("Current Terminal Screen:\nroot@hello:/app#")
 
 
-def test_nothing_about_tools_that_a_task_does_not_have(short_folder: Path) -> None:
-    with OpenAIServer(solved()) as server:
-        play(short_folder, server)
-    assert roles(server.requests[0]) == "u", "one user message, no system message"
-    assert "MCP" not in told(server.requests[0]) and "skill" not in told(server.requests[0])
-
-
 # ----------------------------------------------------------------------------------------------------- multi-step tasks
 
 KEY = ("awk '{s += $1} END {print s}' /app/numbers.txt > /app/key\n", 0.6)
@@ -193,6 +189,7 @@ def test_each_step_of_a_task_is_a_conversation_of_its_own(short_folder: Path) ->
     assert [typed(step) for step in agent_steps(second)] == [[LOCK[0]], []]
 
 
+@pytest.mark.slow
 def test_a_step_below_its_least_reward_ends_the_task(short_folder: Path) -> None:
     with OpenAIServer([say(complete=True), say(complete=True)]) as server:
         run = play(short_folder, server, TASKS / "gated-steps")

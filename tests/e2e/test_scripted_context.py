@@ -86,6 +86,7 @@ def test_a_window_that_fills_is_handed_over_in_three_steps(short_folder: Path) -
     assert run.result.steps[0].turns == 4
 
 
+@pytest.mark.slow
 def test_a_claim_outlives_the_hand_over(short_folder: Path) -> None:
     with OpenAIServer([say(LONG), say(WRITE, LONG, complete=True), *HANDOVER, say(complete=True)]) as server:
         run = play(short_folder, server, model=WINDOW)
@@ -93,6 +94,7 @@ def test_a_claim_outlives_the_hand_over(short_folder: Path) -> None:
     assert "Are you sure" in server.requests[-1].last
 
 
+@pytest.mark.slow
 def test_a_summary_that_fails_is_noted_and_the_run_goes_on(short_folder: Path) -> None:
     refusal = Reply(status=400, error="not today")
     script = Script([say(LONG), say(WRITE, LONG), say("clear\n")], rules=[("Another agent takes over", refusal)])
@@ -138,7 +140,12 @@ TIERS: dict[str, tuple[tuple[str, ...], list[str], list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("tier", TIERS)
+# Each tier is tried in CI; the last one, which is reached through the others, always.
+ALWAYS = "no model"
+PARAMETERS = [pytest.param(tier, marks=() if tier == ALWAYS else pytest.mark.slow) for tier in TIERS]
+
+
+@pytest.mark.parametrize("tier", PARAMETERS)
 def test_a_refused_prompt_is_replaced_by_the_richest_hand_over_that_works(short_folder: Path, tier: str) -> None:
     refused, asked, told_then = TIERS[tier]
     with OpenAIServer(Refusing([say("echo one\n"), *solved()], refused)) as server:
@@ -166,7 +173,9 @@ def all_after_the_first(request: Request) -> Reply | str:
 
 
 @pytest.mark.parametrize(
-    ("policy", "reward", "most"), [(everything_overflows, 0.0, 6), (all_after_the_first, 1.0, 13)], ids=["all", "later"]
+    ("policy", "reward", "most"),
+    [(everything_overflows, 0.0, 6), pytest.param(all_after_the_first, 1.0, 13, marks=pytest.mark.slow)],
+    ids=["all", "later"],
 )
 def test_overflow_for_ever_ends_the_run_and_the_agent_owns_it(
     short_folder: Path, policy: Callable[[Request], Reply], reward: float, most: int
@@ -216,6 +225,7 @@ def test_an_xml_response_that_was_whole_when_it_was_cut_off_is_used(short_folder
     assert run.trajectory["final_metrics"]["total_completion_tokens"] > 70
 
 
+@pytest.mark.slow
 def test_an_xml_response_that_was_not_whole_is_asked_for_again(short_folder: Path) -> None:
     half = say_xml(WRITE).text.split("</commands>")[0]
     script = [Reply(half, finish_reason="length"), say_xml(WRITE, complete=True), say_xml(complete=True)]
@@ -227,6 +237,7 @@ def test_an_xml_response_that_was_not_whole_is_asked_for_again(short_folder: Pat
     assert shown(agent_steps(run.trajectory)[0]) == server.requests[1].last
 
 
+@pytest.mark.slow
 def test_replies_cut_off_for_ever_end_the_run(short_folder: Path) -> None:
     with OpenAIServer(Script([Reply("{", finish_reason="length")], then="repeat")) as server:
         run = play(short_folder, server)

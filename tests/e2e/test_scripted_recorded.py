@@ -18,7 +18,6 @@ from support.scripted_run import agent_steps, greeting, play, purposes, roles, s
 from support.usable import usable
 
 QWEN_TURNS = 8
-SHORT = ("sum-column.2", "move-logs.2", "rewrite-config.1", "count-lines.3")
 HELLO_TEST = (
     "#!/bin/bash\n"
     'if [ "$(cat /app/hello.txt)" = "Hello, world!" ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n'
@@ -114,7 +113,7 @@ def test_the_time_limit_of_a_run_of_long_commands(short_folder: Path, shared: Pa
     same_screens(run.trajectory, recorded)
 
 
-@pytest.mark.parametrize("kind", ["", "-linear-history"])
+@pytest.mark.parametrize("kind", ["", pytest.param("-linear-history", marks=pytest.mark.slow)])
 def test_a_full_window_is_handed_over_in_three_steps(short_folder: Path, shared: Path, kind: str) -> None:
     name = f"context-summarization{kind}.trajectory"
     files = [recording(shared, name), *([recording(shared, f"{name}.cont-1")] if kind else [])]
@@ -148,9 +147,8 @@ def same_run(folder: Path, shared: Path, name: str) -> None:
     assert run.result.steps[0].turns == entry["turns"] == len(server.requests)
 
 
-@pytest.mark.parametrize("name", SHORT)
-def test_a_run_of_a_small_model(short_folder: Path, shared: Path, name: str) -> None:
-    same_run(short_folder, shared, name)
+def test_a_run_of_a_small_model(short_folder: Path, shared: Path) -> None:
+    same_run(short_folder, shared, "move-logs.2")
 
 
 @pytest.mark.slow
