@@ -7,12 +7,17 @@ Kinds, strongest first, and how each is told apart in a certificate: see `modula
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from modularrsi.sandbox.base import Availability
+
+WORKER = "import sys\nfrom harness.worker import main\nsys.exit(main())\n"
+
+READY = "cage: ready\n"
+"""The first line of a worker's output: all walls stand, and no code of a library has run. What goes wrong before it is
+the cage's fault, what goes wrong after it the harness's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +33,29 @@ class CageLimits:
 
 @dataclass(frozen=True, slots=True)
 class CageSpec:
-    """`command` runs inside; `readonly` are (host path, path inside) pairs that it may read."""
+    """One worker. `library`: the folder of the host that it may read. `program`: Python source that runs when all the
+    walls stand; which interpreter runs it, and where it finds its files, is the cage's own affair."""
 
     name: str
-    command: Sequence[str]
-    readonly: Sequence[tuple[Path, str]] = ()
+    library: Path
     limits: CageLimits = CageLimits()
+    program: str = WORKER
 
 
 class Cage(Protocol):
-    """Turns a spec into the argv of a child process that is inside the walls before its first instruction."""
+    """Turns a spec into the argv of a child process of the engine: all walls stand before `program` begins. Killing
+    the child's process group ends all that runs inside; standard error closes when nothing of it is left."""
 
     kind: str
-    isolation: str
-    """One line for people and for the certificate: what this cage keeps in, and what it does not."""
+    broken_status: int | None
+    """The exit status that says that the cage itself failed and that nothing inside can bring about; None = none."""
+    own_limits: bool
+    """The cage itself bounds memory and processes; the child must then not be put into a control group."""
+
+    @property
+    def isolation(self) -> str:
+        """One line for people and for the certificate: what this cage keeps in, and what it does not."""
+        ...
 
     def argv(self, spec: CageSpec) -> list[str]: ...
 
@@ -50,3 +64,7 @@ class Cage(Protocol):
         ...
 
     def available(self) -> Availability: ...
+
+    def sweep(self) -> list[str]:
+        """Remove what killed engines left of this cage; returns the names. May block; raises nothing."""
+        ...

@@ -8,22 +8,26 @@ from functools import lru_cache
 from pathlib import Path
 
 from modularrsi.cage.base import CageSpec
-from modularrsi.cage.python import LIBRARY_INSIDE
+from modularrsi.cage.python import Inside, harness_folder, host_python, python_files, worker_command
 from modularrsi.sandbox.base import Availability
 
+_HARNESS, _LIBRARY = "/cage/lib/harness", "/cage/library"
 _FIX = "sudo apt-get install bubblewrap   (or your distribution's package of that name)"
 
 
 class BubblewrapCage:
-    """Root is an empty tmpfs; below it only what the spec names, read-only, a private /tmp, /dev and /proc."""
+    """Root is an empty tmpfs; below it, read-only, what a worker reads, /dev and /proc; only a private /tmp can be
+    written."""
 
     kind = "bubblewrap"
+    broken_status: int | None = None
+    own_limits = False
     isolation = "bubblewrap: own user, mount, pid, network, ipc and uts namespaces; read-only files; no capabilities"
 
     def argv(self, spec: CageSpec) -> list[str]:
-        binds: list[str] = []
-        for host, inside in spec.readonly:
-            binds += ["--ro-bind", str(host), inside]
+        inside = Inside(host_python(), _HARNESS, folder="/tmp", own_users=True)
+        places = {**{str(path): path for path in python_files()}, _HARNESS: harness_folder(), _LIBRARY: spec.library}
+        binds = [word for place, path in places.items() for word in ("--ro-bind", str(path), place)]
         return [
             _bwrap(),
             *("--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534"),
@@ -31,16 +35,20 @@ class BubblewrapCage:
             *("--hostname", "worker", "--setenv", "LANG", "C.UTF-8", "--setenv", "HOME", "/tmp"),
             *binds,
             *("--proc", "/proc", "--dev", "/dev", "--size", str(spec.limits.file_bytes), "--tmpfs", "/tmp"),
-            *("--remount-ro", "/", "--chdir", "/tmp", "--"),
-            *spec.command,
+            *("--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/tmp", "--"),
+            *worker_command(spec, inside),
         ]
 
     def library_path(self, library: Path) -> str:
-        return LIBRARY_INSIDE
+        return _LIBRARY
 
     def available(self) -> Availability:
         reason = _probe()
         return Availability(self.kind, not reason, reason or "works", _FIX if reason else "", self.isolation)
+
+    def sweep(self) -> list[str]:
+        """Nothing: what runs inside dies with its parent."""
+        return []
 
 
 def _bwrap() -> str:

@@ -17,16 +17,18 @@ from typing import Any
 
 from harness import wire
 from harness.errors import WireError
-from modularrsi.cage.base import Cage, CageLimits, CageSpec
-from modularrsi.cage.python import readonly_files, worker_command
+from modularrsi.cage.base import READY, Cage, CageLimits, CageSpec
 from modularrsi.cgroups import Cgroup, Limits, support
+from modularrsi.errors import SandboxError
 
 _STDERR_TAIL = 8_192
 
 # Enter the groups named before `--`, then become the command after it: nothing runs outside them, not for a moment.
 _ENTER = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 97; shift; done; shift; exec "$@"'
+_START_WAIT = 60.0
 _KILL_WAIT = 10.0
 _CGROUP_WAIT = 20.0
+_EMPTY_WAIT = 20.0
 
 
 class WorkerGone(Exception):
@@ -59,14 +61,8 @@ class Worker:
         await self.kill()
 
     async def _start(self) -> None:
-        spec = CageSpec(
-            name=self._name,
-            command=worker_command(self._limits),
-            readonly=readonly_files(self._library),
-            limits=self._limits,
-        )
-        self._cgroup = _group(self._name, self._limits)
-        argv = self._cage.argv(spec)
+        argv = self._cage.argv(CageSpec(self._name, self._library, self._limits))
+        self._cgroup = None if self._cage.own_limits else _group(self._name, self._limits)
         if self._cgroup is not None:
             argv = ["/bin/sh", "-c", _ENTER, "enter", *map(str, self._cgroup.entry_files), "--", *argv]
         self._process = await asyncio.create_subprocess_exec(
@@ -79,9 +75,27 @@ class Worker:
             start_new_session=True,
         )
         self._drain = asyncio.create_task(self._keep_stderr())
+        await self._ready()
+
+    async def _ready(self) -> None:
+        """Wait until the walls stand. Raises SandboxError (start_failed): no code of the library has run yet."""
+        stdout = self._child().stdout
+        assert stdout is not None
+        try:
+            async with asyncio.timeout(_START_WAIT):
+                line = await stdout.readline()
+        except TimeoutError:
+            why = f"nothing came of it in {_START_WAIT:.0f} s"
+        except ValueError:
+            why = "it answered with nonsense"
+        else:
+            if line == READY.encode():
+                return
+            why = str(await self._gone())
+        raise SandboxError(f"the cage {self._cage.kind} could not be started: {why}", "start_failed")
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Write one line. Raises WorkerGone when the worker has closed its input."""
+        """Write one line. Raises WorkerGone when the worker has closed its input, SandboxError when the cage broke."""
         stdin = self._child().stdin
         assert stdin is not None
         try:
@@ -93,7 +107,8 @@ class Worker:
     async def receive(self, patience: float) -> dict[str, Any]:
         """The next line as an object, within `patience` seconds.
 
-        Raises WireError for a line that is too long or not a JSON object, WorkerGone when there is none.
+        Raises WireError for a line that is too long or not a JSON object, WorkerGone when there is none, and
+        SandboxError (lost) when it is the cage that broke.
         """
         stdout = self._child().stdout
         assert stdout is not None
@@ -116,11 +131,12 @@ class Worker:
                 os.killpg(process.pid, signal.SIGKILL)
             async with asyncio.timeout(_KILL_WAIT):
                 await process.wait()
-        if self._drain is not None:
-            self._drain.cancel()
         if self._cgroup is not None:
             cgroup, self._cgroup = self._cgroup, None
             await asyncio.to_thread(cgroup.destroy, _CGROUP_WAIT)
+        if self._drain is not None:
+            await asyncio.wait([self._drain], timeout=_EMPTY_WAIT)  # its end: nothing is left inside
+            self._drain.cancel()
 
     def stderr_tail(self) -> str:
         return b"".join(self._stderr)[-_STDERR_TAIL:].decode("utf-8", "replace")
@@ -138,7 +154,7 @@ class Worker:
             while len(self._stderr) > 3:
                 self._stderr.popleft()
 
-    async def _gone(self) -> WorkerGone:
+    async def _gone(self) -> WorkerGone | SandboxError:
         """Why the stream ended: what the exit status says, with the last line of the standard error."""
         process = self._child()
         try:
@@ -149,6 +165,8 @@ class Worker:
         except TimeoutError:
             return WorkerGone("worker_stalled", "the worker closed its output and goes on running")
         last = (self.stderr_tail().strip().splitlines() or ["no message"])[-1][:300]
+        if code == self._cage.broken_status:
+            return SandboxError(f"the cage {self._cage.kind} broke: {last}", "lost")
         killed = code < 0 or code in (128 + signal.SIGKILL, 128 + signal.SIGXCPU, 128 + signal.SIGSYS)
         cause = "worker_killed" if killed else "worker_crashed"
         return WorkerGone(cause, f"the worker ended with status {code}: {last}")

@@ -16,6 +16,7 @@ from modularrsi.cli.output import print_json
 from modularrsi.cli.progress import Progress, print_report
 
 _AGENTS = ("harness", "oracle", "nop")
+_CAGES = ("auto", "bubblewrap", "docker", "landlock")
 _SANDBOXES = ("auto", "docker", "bubblewrap", "process")
 
 
@@ -40,6 +41,11 @@ def run(
         str,
         typer.Option("--sandbox", callback=_one_of(*_SANDBOXES), metavar="|".join(_SANDBOXES),
                      help="Where tasks run; auto = bubblewrap if every task allows it, else docker."),
+    ] = "auto",
+    cage: Annotated[
+        str,
+        typer.Option("--cage", callback=_one_of(*_CAGES), metavar="|".join(_CAGES),
+                     help="The walls around the harness; auto = the strongest that works here."),
     ] = "auto",
     model: Model = None,
     base_url: BaseUrl = None,
@@ -73,8 +79,8 @@ def run(
 ) -> None:
     """Run an agent on tasks, score it, and keep trajectories. The same command goes on after any interruption."""
     request = load("runs.request").RunRequest(
-        tasks=tuple(tasks), agent=agent, attempts=attempts, concurrency=concurrency, sandbox=sandbox, model=model,
-        base_url=base_url, api_key_env=api_key_env or None, temperature=temperature,
+        tasks=tuple(tasks), agent=agent, attempts=attempts, concurrency=concurrency, sandbox=sandbox, cage=cage,
+        model=model, base_url=base_url, api_key_env=api_key_env or None, temperature=temperature,
         reasoning_effort=reasoning_effort, max_output_tokens=max_output_tokens, context_tokens=context_tokens,
         models_file=models, max_turns=max_turns, timeout_multiplier=timeout_multiplier, library=library,
         composition=composition, max_cost_usd=max_cost, max_tokens=max_tokens, max_calls=max_calls, name=name,

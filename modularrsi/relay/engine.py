@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from typing import Any
 
 BLOCK = 65_536
 ANSWER_BYTES = 1_000_000
@@ -41,7 +42,7 @@ class Engine:
         except (OSError, ValueError) as error:
             raise Failed(f"the Docker Engine at {self.url} cannot be reached: {error}") from error
 
-    def ask(self, method: str, path: str, body: object = None) -> dict:
+    def ask(self, method: str, path: str, body: object = None) -> Any:
         """One request with a JSON answer; {} when it is empty. Raises `Failed`, OSError, ValueError."""
         return self._whole(self._send(method, path, _json(body), "application/json", "", "HTTP/1.0"))
 
@@ -70,14 +71,14 @@ class Engine:
         return connection
 
     @staticmethod
-    def _whole(connection: socket.socket) -> dict:
+    def _whole(connection: socket.socket) -> Any:
         with connection:
             answer = b""
             while len(answer) < ANSWER_BYTES and (part := connection.recv(BLOCK)):
                 answer += part
         head, _, content = answer.partition(b"\r\n\r\n")
         _check(head, content)
-        return json.loads(content) if content.lstrip().startswith(b"{") else {}
+        return json.loads(content) if content.lstrip().startswith((b"{", b"[")) else {}
 
 
 def _json(body: object) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tomllib
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from harness.loader import library_digest, seed_library_path
 from harness.types import Limits
 from modularrsi.agents.base import Agent
 from modularrsi.agents.harness import HarnessAgent, HarnessUnderTest
-from modularrsi.cage.choose import choose_cage
+from modularrsi.cage.choose import cage_sentence, choose_cage
 from modularrsi.errors import UserError
 from modularrsi.gateway.caps import Budget, Caps, read_budget
 from modularrsi.gateway.connect import GatewaySettings, connect, preflight, secrets
@@ -49,8 +50,8 @@ class HarnessActing:
         except UserError as error:
             raise error if request.models_file or not request.model else UserError(f"{error} {_AS_FLAGS}") from None
         self._harness = _harness(request)
-        self._cage = choose_cage(request.allow_no_cage)
-        self.sentence = f"cage: {self._cage.kind} ({self._cage.isolation})"
+        self._cage = choose_cage(request.allow_no_cage, request.cage)
+        self.sentence = cage_sentence(self._cage)
 
     def describe(self) -> Mapping[str, Any]:
         return HarnessAgent.description(self._harness, self._limits, self._cage)
@@ -64,6 +65,7 @@ class HarnessActing:
     async def agent(
         self, stack: AsyncExitStack, store: RunStore, redactor: Redactor, on_event: Callable[[str], None], run_id: str
     ) -> Agent:
+        await asyncio.to_thread(self._cage.sweep)
         gateway = connect(
             self._gateway,
             run_id=run_id,

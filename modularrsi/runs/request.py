@@ -17,6 +17,7 @@ class RunRequest:
     attempts: int = 1
     concurrency: int = 4
     sandbox: str = "auto"
+    cage: str = "auto"
     model: str | None = None
     base_url: str | None = None
     api_key_env: str | None = None
