@@ -62,7 +62,6 @@ class ModelPort:
             self._recorder.reply(error.text, "", error.usage, error.cost_usd, error.model, "length")
             raise Refused("reply_truncated", str(error), text=error.text) from error
         except ContextOverflowError as error:
-            self.turns -= purpose == "turn"  # nothing was generated: it will ask again with less
             raise self._refuse("context_overflow", error, None) from error
         except ModelServiceError as error:
             failure = Failure("model_service", error.cause, str(error))
