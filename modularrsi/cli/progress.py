@@ -107,8 +107,11 @@ def print_report(report: Any) -> None:
     table = Table(box=None, pad_edge=False)
     for heading in ("task", "rewards", "group"):
         table.add_column(heading)
+    finished = {rollout["id"] for rollout in report.rollouts}
     for row in report.tasks:
-        table.add_row(escape(row.task), " ".join(_word(reward) for reward in row.rewards), row.kind)
+        done = [f"{row.task}/{attempt}" in finished for attempt in range(1, len(row.rewards) + 1)]
+        words = [_word(reward) if known else "open" for reward, known in zip(row.rewards, done, strict=True)]
+        table.add_row(escape(row.task), " ".join(words), row.kind if any(done) else "open")
     console.print(table)
     console.print(f"\nscored {report.scored} of {report.planned}, passed {report.passed}, unscored {report.unscored}")
     if report.mean_reward is not None:

@@ -120,8 +120,10 @@ async def _run(prepared: _Prepared, name: str, store: RunStore, listener: Listen
 
 def _refused_key(contract: Contract, failure: Failure) -> str:
     solver = contract.models.get("solver", {})
-    place = solver.get("api_key_env") or solver.get("api_key_file") or "the key's place"
-    return f"the model service refuses the key: {failure.message}; correct {place} and repeat the command to go on"
+    place = solver.get("api_key_env") or solver.get("api_key_file")
+    own = "name the key's environment variable (api_key_env)" if "base_url" in solver else "correct OPENAI_API_KEY"
+    fix = f"correct {place}" if place else own
+    return f"the model service refuses the key: {failure.message}; {fix} and repeat the command to go on"
 
 
 def _sandbox(kind: str, spec: SandboxSpec) -> Sandbox:

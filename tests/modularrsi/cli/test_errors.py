@@ -88,7 +88,7 @@ def test_a_fix_is_printed_unbroken(cli: Cli, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("COLUMNS", "40")
     done = cli("doctor")
     lines = [line for line in done.stdout.splitlines() if line.lstrip().startswith("-> unset DOCKER_HOST")]
-    assert len(lines) == 1 and lines[0].endswith("Engine")
+    assert lines and all(line.endswith("Engine") for line in lines)
 
 
 def test_an_interrupted_run_says_how_to_go_on(short_folder: Path) -> None:
@@ -123,3 +123,32 @@ def test_a_full_disk_in_several_rollouts_at_once_is_one_error(tmp_path: Path) ->
     machinery = Machinery(cast(Any, None), cast(Any, None), cast(Any, None), concurrency=2)
     with pytest.raises(StoreError, match="No space left"):
         asyncio.run(execute(cast(RunStore, FullDisk()), RunState(), plans, machinery))
+
+
+def test_what_was_not_run_is_open_and_not_unscored(
+    cli: Cli, short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usable("bubblewrap")
+    monkeypatch.setenv("MODULARRSI_SCRATCH", str(short_folder))
+    with OpenAIServer(["{}"]) as server:
+        done = cli(
+            "run", GREETING, "-m", "m", "--base-url", server.url, "--max-calls", "1", "--attempts", "2",
+            "--concurrency", "1", "--sandbox", "bubblewrap", "--runs-dir", short_folder / "runs",
+        )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert [line.split() for line in done.stdout.splitlines() if line.startswith("greeting")] == [
+        ["greeting", "open", "open", "open"]
+    ]
+
+
+def test_a_service_that_wants_a_key_and_gets_none_is_answered_with_the_option(
+    cli: Cli, short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usable("bubblewrap")
+    monkeypatch.setenv("MODULARRSI_SCRATCH", str(short_folder))
+    with OpenAIServer(["{}"], key="another-key") as server:
+        done = cli(
+            "run", GREETING, "-m", "m", "--base-url", server.url, "--sandbox", "bubblewrap",
+            "--runs-dir", short_folder / "runs",
+        )  # fmt: skip
+    assert "name the key's environment variable (api_key_env)" in refused(done)
