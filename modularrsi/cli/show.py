@@ -12,6 +12,7 @@ from modularrsi.cli.lazy import load
 from modularrsi.cli.options import Json
 from modularrsi.cli.output import print_json
 from modularrsi.cli.progress import print_report
+from modularrsi.errors import UserError
 
 
 def show(
@@ -28,9 +29,18 @@ def show(
         print_json(found.report.to_json()) if as_json else print_report(found.report)
         return
     if as_json:
-        print_json({"rollout": found.rollout, "trajectories": found.documents})
+        documents = found.documents if step is None else [_only(document, step) for document in found.documents]
+        print_json({"rollout": found.rollout, "trajectories": documents})
         return
     load("cli.trajectory").render(found, Console(highlight=False, soft_wrap=True), step, full)
+
+
+def _only(trajectory: dict[str, Any], number: int) -> dict[str, Any]:
+    """The trajectory with one of its steps. Raises UserError when it has no such step."""
+    steps = trajectory["steps"]
+    if number > len(steps):
+        raise UserError(f"there is no step {number}; the trajectory has steps 1 to {len(steps)}")
+    return {**trajectory, "steps": [steps[number - 1]]}
 
 
 def verify(run: Annotated[Path, typer.Argument(help="A run's folder.")], as_json: Json = False) -> None:

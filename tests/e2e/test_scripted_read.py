@@ -91,6 +91,13 @@ def test_the_whole_trajectory_as_json(run: Path, cli: Any) -> None:
     assert trajectory["steps"][3]["reasoning_content"] == "hm"
 
 
+def test_one_step_as_json(run: Path, cli: Any) -> None:
+    (trajectory,) = json.loads(cli("show", run / "greeting" / "1", "--json", "--step", "4").out)["trajectories"]
+    assert [step["step_id"] for step in trajectory["steps"]] == [4]
+    missing = cli("show", run / "greeting" / "1", "--json", "--step", "6")
+    assert (missing.code, missing.out) == (2, "") and "1 to 5" in missing.err
+
+
 def test_a_trajectory_file_from_anywhere(run: Path, cli: Any, tmp_path: Path) -> None:
     (trajectory,) = json.loads(cli("show", run / "greeting" / "1", "--json").out)["trajectories"]
     file = tmp_path / "trajectory.json"
