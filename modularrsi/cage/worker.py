@@ -25,6 +25,7 @@ _STDERR_TAIL = 8_192
 
 # Enter the groups named before `--`, then become the command after it: nothing runs outside them, not for a moment.
 _ENTER = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 97; shift; done; shift; exec "$@"'
+_KILLED = (signal.SIGKILL, signal.SIGTERM, signal.SIGXCPU, signal.SIGSYS)
 _START_WAIT = 60.0
 _KILL_WAIT = 10.0
 _CGROUP_WAIT = 20.0
@@ -167,8 +168,8 @@ class Worker:
         last = (self.stderr_tail().strip().splitlines() or ["no message"])[-1][:300]
         if code == self._cage.broken_status:
             return SandboxError(f"the cage {self._cage.kind} broke: {last}", "lost")
-        killed = code < 0 or code in (128 + signal.SIGKILL, 128 + signal.SIGXCPU, 128 + signal.SIGSYS)
-        cause = "worker_killed" if killed else "worker_crashed"
+        ended_by = -code if code < 0 else code - 128  # a shell, bubblewrap and Docker say it as 128 + signal
+        cause = "worker_killed" if ended_by in _KILLED else "worker_crashed"
         return WorkerGone(cause, f"the worker ended with status {code}: {last}")
 
 

@@ -24,7 +24,7 @@ import time
 
 from modularrsi.relay.engine import BLOCK, Engine, Failed, write
 
-BROKEN = 125
+BROKEN, KILLED = 125, 137
 FOLDER = "/cage"
 _LOOK_SEC = 1.0
 _REMOVE_TRIES = 5
@@ -65,7 +65,11 @@ class Container:
         return stream, first
 
     def status(self) -> int:
-        return int(self.engine.ask("POST", f"/containers/{self.name}/wait")["StatusCode"])
+        """Its exit status; that of a killed one when it has closed its output and goes on."""
+        try:
+            return int(self.engine.ask("POST", f"/containers/{self.name}/wait")["StatusCode"])
+        except TimeoutError:
+            return KILLED
 
     def remove(self) -> None:
         """With its volume. The first tries may come before the Engine has made what this program asked for."""
@@ -123,8 +127,8 @@ class Frames:
             write(self.target, part)
 
 
-def copy(stream: socket.socket, first: bytes, parent: int) -> None:
-    """Copy both ways until the container's stream ends or the parent has gone.
+def copy(stream: socket.socket, first: bytes, parent: int) -> bool:
+    """Copy both ways until the container's stream ends (True) or the parent has gone (False).
 
     Never waits for the container to take input: it may itself be waiting for its output to be taken.
     """
@@ -140,7 +144,7 @@ def copy(stream: socket.socket, first: bytes, parent: int) -> None:
         if stream in ready:
             data = stream.recv(BLOCK)
             if not data:
-                return
+                return True
             frames.feed(data)
         if 0 in ready:
             data = os.read(0, BLOCK)
@@ -152,6 +156,7 @@ def copy(stream: socket.socket, first: bytes, parent: int) -> None:
             ended = True
             with contextlib.suppress(OSError):  # it has ended itself
                 stream.shutdown(socket.SHUT_WR)
+    return False
 
 
 def run(plan: dict) -> int:
@@ -161,7 +166,8 @@ def run(plan: dict) -> int:
     try:
         stream, first = container.start(plan["container"], plan["files"])
         with stream:
-            copy(stream, first, parent)
+            if not copy(stream, first, parent):
+                return KILLED
         os.close(1)  # as the worker has, even if it goes on running
         status = container.status()
         return 1 if status == BROKEN else status

@@ -8,12 +8,15 @@ import textwrap
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from modularrsi.cage.base import READY, Cage, CageLimits, CageSpec
 from modularrsi.cage.choose import CAGES
 from modularrsi.cage.docker import IMAGE_VARIABLE
+from modularrsi.relay.engine import Engine
+from modularrsi.sandbox.docker_client import engine_url
 from support.docker_engine import FULL
 
 KINDS = ["bubblewrap", pytest.param("docker", marks=pytest.mark.docker), "landlock"]
@@ -63,3 +66,9 @@ class Running:
 
     def argv(self, spec: CageSpec) -> list[str]:
         return self.cage.argv(replace(spec, program=self.program))
+
+
+def containers(name: str) -> list[str]:
+    """Ids of the containers, running or not, of the worker called `name`."""
+    filters = quote(json.dumps({"label": [f"modularrsi.cage={name}"]}))
+    return [one["Id"] for one in Engine(engine_url()).ask("GET", f"/containers/json?all=1&filters={filters}")]
