@@ -120,7 +120,7 @@ def container_body(command: list[str], image: str, name: str, limits: CageLimits
         "Image": image, "Entrypoint": command[:1], "Cmd": command[1:], "User": _NOBODY, "WorkingDir": "/tmp",
         "Env": ["LANG=C.UTF-8", "HOME=/tmp"], "Hostname": "worker", "Healthcheck": {"Test": ["NONE"]},
         "OpenStdin": True, "StdinOnce": True, "AttachStdin": True, "AttachStdout": True, "AttachStderr": True,
-        "Volumes": {FOLDER: {}}, "Labels": {**LABELS, ENGINE_LABEL: _this_engine(), "modularrsi.cage": name},
+        "Volumes": {FOLDER: {}}, "Labels": {**LABELS, ENGINE_LABEL: this_engine(), "modularrsi.cage": name},
         "HostConfig": {
             "NetworkMode": "none", "IpcMode": "none", "ReadonlyRootfs": True, "Privileged": False,
             "CapDrop": ["ALL"], "SecurityOpt": ["no-new-privileges"], "LogConfig": {"Type": "none"},
@@ -134,7 +134,8 @@ def container_body(command: list[str], image: str, name: str, limits: CageLimits
 # ------------------------------------------------------------------------------------------------------------ leftovers
 
 
-def _this_engine() -> str:
+def this_engine() -> str:
+    """Host, pid and start of this process, as the label's value."""
     me = identify(os.getpid()) or Process(os.getpid(), 0)
     return json.dumps([platform.node(), me.pid, me.start])
 

@@ -14,7 +14,7 @@ import pytest
 
 from modularrsi.cage.base import READY, Cage, CageLimits, CageSpec
 from modularrsi.cage.choose import CAGES
-from modularrsi.cage.docker import IMAGE_VARIABLE
+from modularrsi.cage.docker import ENGINE_LABEL, IMAGE_VARIABLE, this_engine
 from modularrsi.relay.engine import Engine
 from modularrsi.sandbox.docker_client import engine_url
 from support.docker_engine import FULL
@@ -70,5 +70,14 @@ class Running:
 
 def containers(name: str) -> list[str]:
     """Ids of the containers, running or not, of the worker called `name`."""
-    filters = quote(json.dumps({"label": [f"modularrsi.cage={name}"]}))
+    return _labelled(f"modularrsi.cage={name}")
+
+
+def own_containers() -> list[str]:
+    """Those of any worker of this process."""
+    return _labelled(f"{ENGINE_LABEL}={this_engine()}")
+
+
+def _labelled(label: str) -> list[str]:
+    filters = quote(json.dumps({"label": [label]}))
     return [one["Id"] for one in Engine(engine_url()).ask("GET", f"/containers/json?all=1&filters={filters}")]

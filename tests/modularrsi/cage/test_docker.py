@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.cages import LIMITS, Running, containers, usable_cage
+from support.cages import LIMITS, Running, containers, own_containers, usable_cage
 from support.cut_socket import CutSocket, cut_socket
 from support.docker_engine import FULL, SLIM, TINY
 
@@ -80,6 +80,7 @@ def test_what_the_engine_was_asked_for(cage: Cage, engine: Engine) -> None:
         async with Worker(Running(cage, UP), Path(seed_library_path()), LIMITS, name) as worker:
             await worker.receive(60)
             (container,) = containers(name)
+            assert container in own_containers()
             return engine.ask("GET", f"/containers/{container}/json")
 
     seen = asyncio.run(session())
