@@ -126,7 +126,7 @@ def test_the_last_turn_ends_a_rollout_without_failure_and_it_is_scored(short_fol
 
 
 def test_the_time_limit_ends_a_rollout_and_it_is_scored(short_folder: Path) -> None:
-    task = greeting(short_folder, agent_sec=4.0)
+    task = greeting(short_folder, agent_sec=3.0)
     with OpenAIServer([say(WRITE), say(("sleep 30\n", 30.0)), say(complete=True)]) as server:
         run = play(short_folder, server, task)
     assert (run.result.reward, run.ending, run.owner) == (1.0, "deadline", ("agent", "deadline"))

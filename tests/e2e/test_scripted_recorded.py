@@ -113,7 +113,8 @@ def test_the_time_limit_of_a_run_of_long_commands(short_folder: Path, shared: Pa
     same_screens(run.trajectory, recorded)
 
 
-@pytest.mark.parametrize("kind", ["", pytest.param("-linear-history", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["", "-linear-history"])
 def test_a_full_window_is_handed_over_in_three_steps(short_folder: Path, shared: Path, kind: str) -> None:
     name = f"context-summarization{kind}.trajectory"
     files = [recording(shared, name), *([recording(shared, f"{name}.cont-1")] if kind else [])]

@@ -70,13 +70,10 @@ def test_a_rate_limit_is_waited_out_for_as_long_as_the_service_says(short_folder
     assert server.requests[1].at - server.requests[0].at >= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
-    [
-        Reply(status=500, error="oops"),
-        pytest.param(Reply(raw="<html>bad gateway"), marks=pytest.mark.slow),
-        pytest.param(Reply(choices=[]), marks=pytest.mark.slow),
-    ],
+    [Reply(status=500, error="oops"), Reply(raw="<html>bad gateway"), Reply(choices=[])],
     ids=["500", "html", "no choice"],
 )
 def test_a_fault_of_the_service_passes_unseen_by_the_agent(short_folder: Path, fault: Reply) -> None:
@@ -137,6 +134,7 @@ def test_the_time_that_a_failing_service_takes_is_not_the_agents(short_folder: P
     assert (run.result.reward, run.ending, run.owner) == (1.0, "complete", None)
 
 
+@pytest.mark.slow
 def test_a_service_that_outlasts_the_time_limit_is_still_the_services_fault(short_folder: Path) -> None:
     task = greeting(short_folder, agent_sec=3.0)
     down = Reply(status=503, headers={"Retry-After": "2"}, error="no capacity")
@@ -145,6 +143,7 @@ def test_a_service_that_outlasts_the_time_limit_is_still_the_services_fault(shor
     assert run.result.reward is None and run.owner == ("model_service", "server_error")
 
 
+@pytest.mark.slow
 def test_unscored_rollouts_are_asked_again_when_they_are_retried(short_folder: Path) -> None:
     with OpenAIServer([say(WRITE), DOWN, DOWN, *solved()]) as server:
         first = play(short_folder, server)
