@@ -27,6 +27,7 @@ from modularrsi.redact import Redactor
 from modularrsi.runs.journal import StoreJournal
 from modularrsi.runs.request import RunRequest
 from modularrsi.store import RunStore
+from modularrsi.terminal.server import tmux_availability
 
 _MODEL_FIELDS = (
     "model", "base_url", "api_key_env", "temperature", "reasoning_effort", "max_output_tokens", "context_tokens"
@@ -39,7 +40,8 @@ _AS_FLAGS = (
 
 
 class HarnessActing:
-    """Raises UserError on construction for anything that is wrong with model, key, caps, library or composition."""
+    """Raises UserError on construction for anything that is wrong with model, key, caps, terminal, library, composition
+    or cage."""
 
     def __init__(self, request: RunRequest) -> None:
         self._limits = Limits(max_turns=request.max_turns)
@@ -49,6 +51,7 @@ class HarnessActing:
             self._secrets = secrets(self._gateway)
         except UserError as error:
             raise error if request.models_file or not request.model else UserError(f"{error} {_AS_FLAGS}") from None
+        _check_terminal()
         self._harness = _harness(request)
         self._cage = choose_cage(request.allow_no_cage, request.cage)
         self.sentence = cage_sentence(self._cage)
@@ -74,6 +77,13 @@ class HarnessActing:
         )
         await stack.enter_async_context(gateway)
         return HarnessAgent(self._harness, gateway, self._cage, self._limits, redactor)
+
+
+def _check_terminal() -> None:
+    """Without a terminal every rollout would be unscored, one after the other."""
+    found = tmux_availability()
+    if not found.usable:
+        raise UserError(f"the harness types into a terminal: {found.detail}; {found.fix}")
 
 
 def _gateway_settings(request: RunRequest) -> GatewaySettings:

@@ -5,7 +5,7 @@ Nothing is started before everything that can be checked has been: tasks, sandbo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Protocol
@@ -65,9 +65,8 @@ async def launch(request: RunRequest, acting: Acting, listener: Listener) -> Rep
 
 async def _prepare(request: RunRequest, acting: Acting, listener: Listener) -> _Prepared:
     tasks = tuple(find_tasks(request.tasks))
-    for task in tasks:
-        for warning in task.warnings:
-            listener.say(f"{task.name}: {warning}")
+    for note in _notes(tasks):
+        listener.say(note)
     place = await choose_place(request, tasks)
     listener.say(f"sandbox: {place.kind} ({place.isolation})")
     if acting.sentence:
@@ -82,6 +81,17 @@ async def _prepare(request: RunRequest, acting: Acting, listener: Listener) -> _
         timeout_multiplier=request.timeout_multiplier,
     )
     return _Prepared(request, tasks, place, acting, contract)
+
+
+def _notes(tasks: Sequence[Task]) -> Iterator[str]:
+    """What there is to say of the tasks' files; what many tasks share is said once."""
+    sharing: dict[str, list[str]] = {}
+    for task in tasks:
+        for note in (*task.warnings, *task.problems):
+            sharing.setdefault(note, []).append(task.name)
+    for note, names in sharing.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"{names[0]}{more}: {note}"
 
 
 async def _run(prepared: _Prepared, name: str, store: RunStore, listener: Listener) -> Report:

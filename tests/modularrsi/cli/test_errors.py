@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 from support.openai_server import OpenAIServer, Reply
+from support.taskfolders import write_task
 from support.usable import usable
 
 from modularrsi.cli import main
@@ -152,3 +153,23 @@ def test_a_service_that_wants_a_key_and_gets_none_is_answered_with_the_option(
             "--runs-dir", short_folder / "runs",
         )  # fmt: skip
     assert "name the key's environment variable (api_key_env)" in refused(done)
+
+
+def test_a_missing_terminal_is_said_before_anything_starts(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = cli("run", GREETING, "-m", "m", "--base-url", "http://127.0.0.1:9/v1", "--runs-dir", tmp_path / "runs")
+    assert "tmux is not installed; sudo apt-get install tmux" in refused(done)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_is_odd_about_many_tasks_is_said_once(cli: Cli, tmp_path: Path) -> None:
+    usable("bubblewrap")
+    for name in ("one", "two", "three"):
+        write_task(tmp_path / "tasks" / name, "[agnet]\n", files={"tests/test.sh": ""})
+    done = cli("run", tmp_path / "tasks", "--agent", "nop", "--sandbox", "bubblewrap", "--runs-dir", tmp_path / "runs")
+    lines = done.stderr.splitlines()
+    assert "one and 2 more: agnet: unknown, ignored; did you mean agent?" in lines
+    assert sum("tests/test.sh is missing" in line for line in lines) == 3, "each names its own file"
+    assert done.returncode == 1
