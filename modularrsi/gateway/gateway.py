@@ -130,7 +130,7 @@ class Gateway:
         try:
             outcome = await ask(call, self._desk)
         finally:
-            del self._under_way[call.scope]
+            self._under_way.pop(call.scope, None)
             self._lost[call.scope] = self.lost(call.scope) + call.lost(self._desk.clock.now())
         return _hand_on(outcome, replayed=False)
 
