@@ -86,9 +86,9 @@ class HarnessAgent:
         self, assignment: Assignment, sandbox: Sandbox, terminal: TmuxTerminal, model: ModelPort, recorder: Recorder
     ) -> SessionEnd:
         tools = ToolPort(terminal, sandbox, recorder, self._limits, assignment.user)
-        # Named by the private folder: the scope is the same in another run of the same tasks at the same time, and a
-        # shared control group would let one run's end kill the other's worker.
-        name = f"{assignment.folder}/{assignment.number}"
+        # Named by the private folder, run and rollout: the scope is the same in another run of the same tasks at the
+        # same time, and a shared control group would let one run's end kill the other's worker.
+        name = f"{assignment.folder.parent.name}-{assignment.folder.name}-{assignment.number}"
         async with Worker(self._cage, self._harness.library, self._cage_limits, name) as worker:
             session = Session(worker, model, tools, recorder, self._limits)
             return await session.serve(self._start(assignment, sandbox), assignment.timeout_sec)

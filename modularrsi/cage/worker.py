@@ -7,9 +7,9 @@ as a short tail, and ending it means SIGKILL to its whole process group and cgro
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
+import re
 import signal
 from collections import deque
 from pathlib import Path
@@ -20,6 +20,9 @@ from harness.errors import WireError
 from modularrsi.cage.base import READY, Cage, CageLimits, CageSpec
 from modularrsi.cgroups import Cgroup, Limits, support
 from modularrsi.errors import SandboxError
+
+GROUP_PREFIX = "mrsi-worker-"
+"""Control groups of workers are named by this and the worker's name."""
 
 _STDERR_TAIL = 8_192
 
@@ -179,12 +182,21 @@ def _group(name: str, limits: CageLimits) -> Cgroup | None:
     where = support()
     if not where.usable:
         return None
-    safe = "mrsi-worker-" + hashlib.sha256(name.encode()).hexdigest()[:16]
+    safe = GROUP_PREFIX + re.sub(r"[^A-Za-z0-9_-]", "_", name)[-80:]
     wanted = Limits(memory_mb=limits.memory_bytes // (1024 * 1024), pids=limits.pids + 4, cpus=1.0)
     try:
         return Cgroup.create(safe, wanted, where)
     except OSError:
         return None
+
+
+def reap_workers(prefix: str) -> list[str]:
+    """Kill and remove the control groups of workers whose names begin with `prefix`; their names."""
+    where = support()
+    names = {path.name for parent in where.parents.values() for path in parent.glob(f"{GROUP_PREFIX}{prefix}*")}
+    for name in names:
+        Cgroup(where.version, tuple({parent / name for parent in where.parents.values()})).destroy(_CGROUP_WAIT)
+    return sorted(names)
 
 
 class _already_gone:

@@ -12,6 +12,7 @@ import os
 import shutil
 from pathlib import Path
 
+from modularrsi.cage.worker import reap_workers
 from modularrsi.digest import digest_text
 from modularrsi.errors import SandboxError
 from modularrsi.paths import scratch_root
@@ -78,4 +79,5 @@ async def _clear(kind: str, run_key: str, folder: Path) -> None:
         for rollout in sorted(path for path in folder.iterdir() if path.is_dir()):
             await asyncio.to_thread(reap_terminals, rollout)
     await reap(kind, {LABEL: run_key}, folder)
+    await asyncio.to_thread(reap_workers, f"{folder.name}-")
     await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
+from support.cages import KINDS, own_containers, usable_cage
 from support.leftovers import control_groups, processes
 from support.listening import Heard
 from support.openai_server import OpenAIServer, Reply
@@ -44,26 +46,33 @@ def library(folder: Path, body: str) -> Path:
     return root
 
 
+in_every_cage = pytest.mark.parametrize("cage", KINDS)
+
+
 def attack(
-    folder: Path, body: str, monkeypatch: pytest.MonkeyPatch, think: float | None = None
+    folder: Path, body: str, monkeypatch: pytest.MonkeyPatch, think: float | None = None, cage: str = "auto"
 ) -> tuple[RolloutResult, str]:
     """One rollout under the hostile library; its result and all that was recorded of it, as text."""
     usable("bubblewrap")
+    if cage != "auto":
+        usable_cage(cage, monkeypatch)
     monkeypatch.setenv("MODULARRSI_SCRATCH", str(folder))
     monkeypatch.setenv("CANARY_API_KEY", CANARY)
     if think is not None:
         monkeypatch.setattr("modularrsi.session.serve.THINK_SECONDS", think)
-    groups = control_groups()
     with OpenAIServer(lambda request: Reply("hello")) as server:
         request = RunRequest(
             tasks=(TASK,), model="m", base_url=server.url, api_key_env="CANARY_API_KEY", max_turns=5,
             runs_dir=folder / "runs", library=library(folder, body), name="attack", sandbox="bubblewrap",
+            cage=cage,
         )
         heard = Heard()
         report = asyncio.run(launch(request, HarnessActing(request), heard))
     assert report.complete
     assert processes(str(folder)) == []
-    assert control_groups() <= groups
+    assert control_groups(folder / "runs") == []
+    if cage == "docker":
+        assert own_containers() == []
     record = "".join(path.read_text("utf-8", "replace") for path in (folder / "runs").rglob("events.jsonl"))
     found = find(folder / "runs" / "attack" / "hidden-checks" / "1")
     record += json.dumps(found.documents)
@@ -79,8 +88,9 @@ def attempt(name, function):
 """
 
 
+@in_every_cage
 def test_it_reads_no_key_no_test_no_other_task_no_store_no_host(
-    short_folder: Path, monkeypatch: pytest.MonkeyPatch
+    cage: str, short_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tests = TASK / "tests" / "cases" / "odd.out"
     result, record = attack(short_folder, TRY + f"""
@@ -92,41 +102,43 @@ attempt("tests inside", lambda: open("/tests/test.sh").read())
 attempt("solution", lambda: open({str(TASK / 'solution' / 'solve.sh')!r}).read())
 attempt("store", lambda: os.listdir({str(short_folder / 'runs')!r}))
 attempt("other task", lambda: os.listdir({str(TASK.parent)!r}))
-attempt("host", lambda: open("/etc/passwd").read())
-attempt("host name", lambda: open("/etc/hostname").read())
+attempt("host", lambda: open({__file__!r}).read())
+attempt("engine", lambda: open("/proc/{os.getpid()}/cmdline").read())
 attempt("tests by sandbox", lambda: ctx.sandbox.read_file("/tests/test.sh"))
 attempt("tests by terminal", lambda: ctx.sandbox.exec("ls /tests /solution; cat /tests/* 2>&1").stdout)
 attempt("engine's files by sandbox", lambda: ctx.sandbox.exec("ls /root/.ssh {TASK} {short_folder} 2>&1").stdout)
 attempt("environment by sandbox", lambda: ctx.sandbox.exec("env; cat /proc/*/environ | tr '\\\\0' '\\\\n'").stdout)
 return Ending("done")
-""", monkeypatch)
+""", monkeypatch, cage=cage)
     assert result.reward == 0.0
     assert "test.sh: No such" in record or "FileNotFoundError" in record
-    for name in ("tests", "tests inside", "solution", "store", "other task", "host", "host name"):
+    for name in ("tests", "tests inside", "solution", "store", "other task", "host", "engine"):
         assert f"{name}: got" not in record, name
     assert "passed=0 all=0" not in record, "the test script was read"
     assert "EngineRefusal" in record
 
 
-def test_it_reaches_no_network(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_every_cage
+def test_it_reaches_no_network(cage: str, short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result, record = attack(short_folder, TRY + """
 import socket, urllib.request
 attempt("socket", lambda: socket.create_connection(("127.0.0.1", 80), 2))
 attempt("fetch", lambda: urllib.request.urlopen("http://192.0.2.1/", timeout=2).read())
 attempt("by sandbox", lambda: ctx.sandbox.exec("exec 3<>/dev/tcp/192.0.2.1/80 && echo reached").stdout)
 return Ending("done")
-""", monkeypatch)
+""", monkeypatch, cage=cage)
     assert result.reward == 0.0
     assert "socket: PermissionError" in record
     assert "got reached" not in record
 
 
-def test_it_forks_without_end(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_every_cage
+def test_it_forks_without_end(cage: str, short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result, _ = attack(short_folder, """
 import os
 while True:
     os.fork()
-""", monkeypatch)
+""", monkeypatch, cage=cage)
     assert result.failure is not None and result.failure.owner == "agent"
     assert result.failure.cause == "function_error" and "PermissionError" in result.failure.message
     assert result.reward == 0.0
@@ -140,12 +152,13 @@ return Ending("done")
     assert result.reward is None or result.reward == 0.0
 
 
-def test_it_eats_memory(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_every_cage
+def test_it_eats_memory(cage: str, short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result, _ = attack(short_folder, """
 hoard = []
 while True:
     hoard.append(bytearray(32 * 1024 * 1024))
-""", monkeypatch)
+""", monkeypatch, cage=cage)
     assert result.failure is not None and result.failure.owner == "agent"
     assert result.failure.cause in ("function_error", "worker_killed", "worker_crashed")
     assert result.reward == 0.0
@@ -211,8 +224,9 @@ def test_it_never_answers(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert result.reward == 0.0
 
 
-def test_it_leaves_without_a_word(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result, _ = attack(short_folder, "import os\nos._exit(0)", monkeypatch)
+@in_every_cage
+def test_it_leaves_without_a_word(cage: str, short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result, _ = attack(short_folder, "import os\nos._exit(0)", monkeypatch, cage=cage)
     assert result.failure is not None
     assert (result.failure.owner, result.failure.cause) == ("agent", "worker_crashed")
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+from fnmatch import fnmatch
 from pathlib import Path
+
+from modularrsi.digest import digest_text
 
 
 def processes(mark: str) -> list[str]:
@@ -24,10 +28,20 @@ def processes(mark: str) -> list[str]:
     return found
 
 
-def control_groups(prefix: str = "mrsi-") -> set[str]:
-    """Names of control groups whose name begins with `prefix`."""
+def control_groups(runs: Path) -> list[str]:
+    """Control groups of the runs below `runs`: workers' and sandboxes'."""
     root = Path("/sys/fs/cgroup")
-    return {str(path) for path in root.rglob(f"{prefix}*") if path.is_dir()} if root.is_dir() else set()
+    if not root.is_dir():
+        return []
+    marks = []
+    for log in runs.glob("*/events.jsonl"):
+        key = str(log.parent.resolve())
+        planned = json.loads(log.read_bytes().splitlines()[0])["data"]["rollouts"]
+        marks += [f"mrsi-worker-{digest_text(key)[:12]}-*"]
+        marks += [f"modularrsi-mrsi-{digest_text(f'{key}{chr(0)}{name}')[:16]}-*" for name in planned]
+    # Not rglob: groups of other runs come and go while it walks.
+    names = ((folder, name) for folder, names, _ in os.walk(root) for name in names)
+    return sorted(f"{folder}/{name}" for folder, name in names if any(fnmatch(name, mark) for mark in marks))
 
 
 def containers(label: str) -> list[str]:

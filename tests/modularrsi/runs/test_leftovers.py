@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from modularrsi.cage.worker import GROUP_PREFIX, reap_workers
+from modularrsi.cgroups import Cgroup, Limits, support
 from modularrsi.processes import identify
 from modularrsi.runs.leftovers import leave, run_scratch, take_over
 
@@ -66,3 +68,13 @@ def test_a_folder_without_an_owner_is_nobody_s_to_remove() -> None:
     folder.mkdir(parents=True)
     asyncio.run(take_over("bubblewrap", "/runs/mine"))
     assert folder.exists()
+
+
+def test_control_groups_of_a_dead_run_s_workers_are_removed() -> None:
+    where = support()
+    if not where.usable:
+        pytest.skip("no control groups here")
+    name = f"{GROUP_PREFIX}{run_scratch('/runs/dead').name}-0-0"
+    Cgroup.create(name, Limits(pids=5), where)
+    reap_workers(run_scratch("/runs/dead").name)
+    assert not [parent / name for parent in where.parents.values() if (parent / name).exists()]
