@@ -22,7 +22,7 @@ from modularrsi.rollout.steps import Step, prepare_step, steps_of
 from modularrsi.sandbox.base import Sandbox, SandboxSpec
 from modularrsi.verifier.protect import Protected
 from modularrsi.verifier.reward import Reward
-from modularrsi.verifier.verify import Judging, Verdict, verify
+from modularrsi.verifier.verify import Judging, Verdict, clear_tests, verify
 
 MakeSandbox = Callable[[SandboxSpec], Sandbox]
 Phase = Callable[[str], None]
@@ -79,6 +79,8 @@ async def _clean(plan: RolloutPlan, sandbox: Sandbox, record: _Record) -> None:
 
 async def _all_steps(plan: RolloutPlan, agent: Agent, sandbox: Sandbox, record: _Record, on_phase: Phase) -> None:
     for number, step in enumerate(steps_of(plan.task)):
+        if number:
+            await clear_tests(sandbox)
         await prepare_step(sandbox, step)
         protected = Protected(sandbox, plan.task.protected)
         await protected.keep()

@@ -103,7 +103,15 @@ class Session:
             if method == "log":
                 self._log(params)
             else:
-                await self._worker.send(await self._answer(number, method, params))
+                await self._send(await self._answer(number, method, params))
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        """A worker that asks and does not read the answers must not hold a rollout without a time limit for ever."""
+        try:
+            async with asyncio.timeout(THINK_SECONDS):
+                await self._worker.send(message)
+        except TimeoutError:
+            raise WorkerGone("worker_stalled", f"the worker read nothing for {THINK_SECONDS:.0f} s") from None
 
     async def _answer(self, number: int | None, method: str, params: dict[str, Any]) -> dict[str, Any]:
         try:

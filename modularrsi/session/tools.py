@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal, cast
@@ -22,6 +23,7 @@ _MAX_TEXT = 4_000_000
 _MAX_FILE = 4_000_000
 _MAX_KEYS = 10_000
 _MAX_EXEC_SECONDS = 600.0
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class ToolPort:
@@ -52,6 +54,7 @@ class ToolPort:
 
     async def exec(self, params: dict[str, Any]) -> dict[str, Any]:
         seconds = min(_seconds(params.get("timeout", 30.0), 30.0), _MAX_EXEC_SECONDS)
+        _refuse_nul(params["command"], params.get("cwd", ""))
         result = await self._sandbox.exec(
             params["command"],
             cwd=params.get("cwd") or None,
@@ -70,6 +73,7 @@ class ToolPort:
         return answer
 
     async def read_file(self, params: dict[str, Any]) -> dict[str, Any]:
+        _refuse_nul(params["path"])
         limit = max(0, min(params.get("max_bytes", 1_000_000), _MAX_FILE))
         try:
             data = await self._sandbox.read_file(params["path"], limit + 1, user=self._user)
@@ -84,6 +88,7 @@ class ToolPort:
             data = base64.b64decode(params["data"], validate=True)
         except (binascii.Error, ValueError) as error:
             raise WireError("sandbox.write_file: data is not base64") from error
+        _refuse_nul(params["path"])
         append = params.get("append", False)
         try:
             await self._sandbox.write_file(params["path"], data, append=append, user=self._user)
@@ -92,6 +97,13 @@ class ToolPort:
         text = data[:_MAX_TEXT].decode("utf-8", "replace")
         self._recorder.sandbox_call("write_file", {"path": params["path"], "content": text}, {"bytes": len(data)})
         return {"size": len(data)}
+
+
+def _refuse_nul(*texts: str) -> None:
+    """No command and no path can hold these. A sandbox that was given them would fail, and leave the agent's work
+    unscored for a fault of its own."""
+    if any("\0" in text or _SURROGATE.search(text) for text in texts):
+        raise Refused("refused", "a command or a path cannot hold NUL or half a character")
 
 
 def _refusal(error: SandboxError) -> Exception:

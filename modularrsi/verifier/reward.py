@@ -6,7 +6,6 @@ Formats (Harbor): `reward.json`, a flat object of finite numbers, wins over `rew
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -15,6 +14,8 @@ from modularrsi.errors import Failure
 REWARD_JSON = "/logs/verifier/reward.json"
 REWARD_TXT = "/logs/verifier/reward.txt"
 MAX_BYTES = 65_536
+MOST = 1e12
+"""No reward is larger, so that no sum of rewards is infinite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ def parse_json(data: bytes) -> Reward:
     entries: dict[str, float] = {}
     for name, value in cast(dict[str, object], content).items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
-            return unscored("reward_invalid", f"{REWARD_JSON}: {name[:80]!r} is not a finite number")
+            what = f"{name[:80]!r} is not a finite number of at most {MOST:g}"
+            return unscored("reward_invalid", f"{REWARD_JSON}: {what}")
         entries[name] = float(value)
     return Reward(entries.get("reward", sum(entries.values()) / len(entries)), entries)
 
@@ -56,13 +58,13 @@ def parse_text(data: bytes) -> Reward:
         value = float(text)
     except ValueError:
         return unscored("reward_invalid", f"{REWARD_TXT} holds {text[:80]!r}, not a number")
-    if not math.isfinite(value):
-        return unscored("reward_invalid", f"{REWARD_TXT} holds {text[:80]!r}, not a finite number")
+    if not _finite(value):
+        return unscored("reward_invalid", f"{REWARD_TXT} holds {text[:80]!r}, not a finite number of at most {MOST:g}")
     return Reward(value, {"reward": value})
 
 
 def _finite(value: int | float) -> bool:
     try:
-        return math.isfinite(float(value))
+        return abs(float(value)) <= MOST
     except OverflowError:
         return False

@@ -6,6 +6,7 @@ Called only when the worker is dead. The tests' folder is made anew, so nothing 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,11 @@ from modularrsi.verifier.reward import MAX_BYTES, REWARD_JSON, REWARD_TXT, Rewar
 OUTPUT = "/logs/verifier/test-stdout.txt"
 _OUTPUT_BYTES = 200_000
 _FILE_SECONDS = 60.0
+
+# An agent may have put a file or a link in the place of /logs, and removed the folder that commands start in.
+_CLEAN = "{ [ -d /logs ] && [ ! -L /logs ] || rm -rf /logs; } && rm -rf /tests /logs/verifier"
+_START = '{ [ -d "$1" ] || { rm -rf -- "$1" && mkdir -p -- "$1"; }; }'
+_MAKE = "mkdir -p /tests /logs/verifier && chmod 777 /logs/verifier"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +57,23 @@ async def verify(sandbox: Sandbox, judging: Judging, protected: Protected) -> Ve
         return Verdict(Reward(None, {}, Failure("sandbox", error.cause, str(error))))
 
 
-async def _put_tests_in(sandbox: Sandbox, tests: Path) -> None:
+async def clear_tests(sandbox: Sandbox) -> None:
+    """Empty folders for tests and their reward. Also for after a step: what judged it may judge the next, whose agent
+    must not read it. Raises SandboxError."""
     cleaned = await sandbox.exec(
-        "rm -rf /tests /logs/verifier && mkdir -p /tests /logs/verifier && chmod 777 /logs/verifier",
-        user="root", timeout_sec=_FILE_SECONDS,
+        f"set -- {shlex.quote(sandbox.workdir)}; {_CLEAN} && {_MAKE} && {_START}",
+        cwd="/", user="root", timeout_sec=_FILE_SECONDS,
     )
     if cleaned.exit_code != 0:
         why = cleaned.stderr.decode("utf-8", "replace").strip()[-300:]
         raise SandboxError(f"the tests' folder cannot be made anew: {why}", "upload_failed")
+
+
+async def _put_tests_in(sandbox: Sandbox, tests: Path) -> None:
+    await clear_tests(sandbox)
     with staged_scripts(tests) as staged:
         await sandbox.upload_dir(staged, "/tests")
-    await sandbox.exec("chmod +x /tests/test.sh", user="root", timeout_sec=_FILE_SECONDS)
+    await sandbox.exec("chmod +x /tests/test.sh", cwd="/", user="root", timeout_sec=_FILE_SECONDS)
 
 
 async def _run(sandbox: Sandbox, judging: Judging) -> Verdict:

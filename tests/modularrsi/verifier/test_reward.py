@@ -65,3 +65,14 @@ def test_every_flat_object_of_finite_numbers_is_read(entries: dict[str, float]) 
     reward = parse_json(json.dumps(entries).encode())
     assert dict(reward.entries) == entries
     assert reward.value is not None
+
+
+@pytest.mark.parametrize("content", ['{"a": 1e308, "b": 1e308}', '{"reward": 1e13}', '{"reward": -1e13}'])
+def test_rewards_whose_sum_could_be_infinite_are_unscored(content: str) -> None:
+    """An infinite mean cannot be written down, and would end the run for every other rollout."""
+    assert parse_json(content.encode()).value is None
+
+
+def test_a_text_reward_has_the_same_bound() -> None:
+    assert parse_text(b"1e13").value is None
+    assert parse_text(b"1e6").value == 1e6
