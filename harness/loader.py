@@ -15,12 +15,12 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from types import CodeType, ModuleType, TracebackType
 from typing import Any, cast
 
 from harness.errors import LibraryError
 from harness.points import POINTS
+from harness.record import record
 from harness.registry import TAG_ATTRIBUTE, Registry, nearest
 
 MANIFEST = "manifest.json"
@@ -28,7 +28,7 @@ DEFAULT_COMPOSITION = "composition.json"
 _SHAPE = "a library holds modules/<module>/<point>/<name>.py and nothing else"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Library:
     """A loaded tree. `digest` is over the content and paths of `files` (relative path → sha256)."""
 

@@ -6,9 +6,9 @@ This table is the contract between kernel, library, gates and composer. A module
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from harness.record import record
 from harness.types import (
     Advice,
     Command,
@@ -81,7 +81,7 @@ class Decide(Protocol):
     def __call__(self, turn: Turn, advice: Sequence[Advice], ctx: Context) -> Decision: ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Point:
     """`one`: exactly one function is active; `many`: an ordered subset, possibly empty."""
 

@@ -10,18 +10,18 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from harness.errors import LibraryError
 from harness.points import MODULES, POINTS, Point
+from harness.record import record
 
 TAG_ATTRIBUTE = "__harness_tag__"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tag:
     """What the decorator says of a function.
 
@@ -61,7 +61,7 @@ def function(
     return mark
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Function:
     """One function of a library: its tag, its code and where it came from (`digest`: sha256 of the file's bytes)."""
 

@@ -8,7 +8,8 @@ DCS/APC/PM/SOS (ended by ST), two-byte escapes, and their 8-bit forms.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from harness.record import record
 
 # A string (OSC, DCS, …) stops at the next introducer, whatever follows, so no scan passes the same text twice.
 _PAYLOAD = r"[^\x1b\x80-\x9f]{0,65536}+"
@@ -86,7 +87,7 @@ def _overstrike(line: str) -> str:
     return "".join(cells)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cut:
     """A text without its middle: `omitted` is the number of UTF-8 bytes between `head` and `tail`."""
 

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from harness.record import record
+
 Role = Literal["system", "user", "assistant"]
 
 # ---------------------------------------------------------------------------------------------------------- the task
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Skill:
     """One skill offered by the task: a `SKILL.md` with a name and a description (Harbor task format)."""
 
@@ -24,7 +26,7 @@ class Skill:
     location: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class McpServer:
     """One MCP server of the task. `transport` is "stdio", "sse" or "streamable-http"."""
 
@@ -35,7 +37,7 @@ class McpServer:
     args: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Task:
     """What an agent may know of a task: never its tests, its solution or its reward."""
 
@@ -45,7 +47,7 @@ class Task:
     mcp_servers: tuple[McpServer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """What the engine allows. The worker reads them; the engine enforces them."""
 
@@ -62,13 +64,13 @@ class Limits:
 # --------------------------------------------------------------------------------------------------- talking to models
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Message:
     role: Role
     content: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Usage:
     """Tokens of one reply as the service counted them; None = not reported."""
 
@@ -77,7 +79,7 @@ class Usage:
     cached_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Completion:
     """One reply of the model."""
 
@@ -86,7 +88,7 @@ class Completion:
     usage: Usage = Usage()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Command:
     """One parsed command of a reply: keystrokes to send, and how long to wait for their effect.
 
@@ -97,7 +99,7 @@ class Command:
     duration: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reply:
     """What a grammar understood of a reply. `error` set: nothing may be executed."""
 
@@ -110,7 +112,7 @@ class Reply:
     raw: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Grammar:
     """How the agent is taught to reply and how its replies are read (`tools/grammar`).
 
@@ -130,14 +132,14 @@ class Grammar:
 # ------------------------------------------------------------------------------------------------ terminal and sandbox
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Key:
     """A named key (tmux name: `C-c`, `Enter`, `Up` …) as opposed to literal text."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Snapshot:
     """One reading of the terminal.
 
@@ -161,7 +163,7 @@ class Snapshot:
     total_lines: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Executed:
     """The outcome of `sandbox.exec`. `exit_code` is None when the command ran into its time limit."""
 
@@ -175,7 +177,7 @@ class Executed:
 # ----------------------------------------------------------------------------------------------------- turns, verdicts
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Routed:
     """What became of one command (`tools/route`): `helper` is the command function that ran it, "" for keystrokes;
     `output` is what a helper answered ("" for keystrokes: their effect is on the screen)."""
@@ -186,7 +188,7 @@ class Routed:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Turn:
     """One turn of the agent.
 
@@ -204,7 +206,7 @@ class Turn:
     snapshot: Snapshot | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Guidance:
     """What a guard adds: `feedback` goes before the next prompt; `hold` are indexes of commands not to run (stage
     "proposed" only); `reopen` are requirements that are not met: a completion claim of this turn does not count."""
@@ -214,7 +216,7 @@ class Guidance:
     reopen: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fault:
     """Why a reply could not be used. `kind`: "unreadable" (the grammar's error is in `reply`), "truncated" (`text`
     holds what arrived), "overflow" (the prompt does not fit, whatever `fit` made of it), "unavailable" (the service
@@ -228,7 +230,7 @@ class Fault:
     streak: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recovery:
     """What to do after a fault: exactly one of `prompt` (ask again with this), `reply` (use this text as the reply)
     and `stop` (end the run, with a reason). `keep_reply`: the faulty reply stays in the history."""
@@ -239,7 +241,7 @@ class Recovery:
     keep_reply: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pending:
     """The prompt about to be sent, for `context/fit`. `overflow`: the model has just refused it as too long."""
 
@@ -247,7 +249,7 @@ class Pending:
     overflow: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Advice:
     """One completion check's advice. `stop` None = no opinion."""
 
@@ -255,7 +257,7 @@ class Advice:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decision:
     """The folded recommendation. `prompt`: what the agent is told after its observation ("" = nothing)."""
 
@@ -264,7 +266,7 @@ class Decision:
     prompt: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ending:
     """Why `drive` stopped: "complete", "max_turns", "stopped", "faults", "session_lost" or a word of its own."""
 
@@ -272,7 +274,7 @@ class Ending:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CommandCall:
     """A call of a helper command: `head` is the rest of its first line, `body` the lines after it, byte for byte."""
 
@@ -284,7 +286,7 @@ class CommandCall:
 # ------------------------------------------------------------------------------------------------------------- tracing
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TraceCall:
     """One call through a point: which function, in which turn, how long (milliseconds), and a short outcome."""
 
@@ -306,4 +308,4 @@ class State:
     number: int = 0
     pending_completion: bool = False
     faults_in_a_row: int = 0
-    last_usage: Usage = Usage()
+    last_usage: Usage = field(default_factory=Usage)

@@ -7,10 +7,10 @@ clamped (`harness.parsing.durations`).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from harness.parsing.durations import MAX_DURATION, clamp_duration
 from harness.parsing.notes import Notes
+from harness.record import record
 from harness.text import replace_surrogates
 from harness.types import Command, Reply
 
@@ -147,7 +147,7 @@ class _Reader:
         return clamp_duration(value, self.max_wait)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Keystrokes:
     attributes: str
     text: str
