@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import re
+import secrets
 import signal
 from collections import deque
 from pathlib import Path
@@ -182,7 +183,8 @@ def _group(name: str, limits: CageLimits) -> Cgroup | None:
     where = support()
     if not where.usable:
         return None
-    safe = GROUP_PREFIX + re.sub(r"[^A-Za-z0-9_-]", "_", name)[-80:]
+    # Unique, so that two workers of one name can never share a group, and the end of one never be that of the other.
+    safe = GROUP_PREFIX + re.sub(r"[^A-Za-z0-9_-]", "_", name)[-80:] + f"-{secrets.token_hex(3)}"
     wanted = Limits(memory_mb=limits.memory_bytes // (1024 * 1024), pids=limits.pids + 4, cpus=1.0)
     try:
         return Cgroup.create(safe, wanted, where)
