@@ -18,9 +18,10 @@ Class = TypeVar("Class", bound=type)
 def record(cls: Class) -> Class:
     """Make `cls` a frozen record of its annotated fields. Fields without a default come first."""
     make: Any = dataclass(init=False, repr=False, eq=False)  # `Any`: a decorator of unknown class is no type of its own
-    made: Class = make(cls)
+    made: Any = make(cls)
     for method in (_init, _repr, _eq, _hash, _setattr, _delattr):
         setattr(made, f"__{method.__name__.strip('_')}__", method)
+    made.__dataclass_params__.frozen = True  # so that a frozen data class may extend it, and a mutable one may not
     return made
 
 

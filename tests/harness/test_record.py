@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import FrozenInstanceError, asdict, field, fields, is_dataclass, replace
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, is_dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -71,3 +71,13 @@ def test_what_goes_in_comes_out(keystrokes: str, duration: float) -> None:
     match command:
         case Command(first, second):
             assert (first, second) == (keystrokes, duration)
+
+
+def test_a_frozen_data_class_may_extend_it_and_a_mutable_one_may_not() -> None:
+    @dataclass(frozen=True)
+    class Longer(Pair):
+        more: int = 0
+
+    assert Longer(1, more=2) == replace(Longer(1), more=2)
+    with pytest.raises(TypeError, match="frozen"):
+        dataclass(type("Mutable", (Pair,), {"__annotations__": {"more": int}, "more": 0}))
