@@ -35,11 +35,16 @@ def scratch_root() -> Path:
     """The engine's private folder for everything that lives only as long as a rollout.
 
     Short, because tmux sockets below it may not exceed about 100 bytes; 0700, because it holds private roots.
+    Absolute, because helpers start elsewhere. Raises UserError when it cannot be made.
     """
-    base = Path(os.environ.get("MODULARRSI_SCRATCH") or tempfile.gettempdir())
+    base = Path(os.environ.get("MODULARRSI_SCRATCH") or tempfile.gettempdir()).absolute()
     folder = base / f"mrsi-{os.getuid()}"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        why = f"{folder} cannot be made ({error.strerror})"
+        raise UserError(f"{why}; set MODULARRSI_SCRATCH to a folder that you can write to") from error
     if found.st_uid != os.getuid() or folder.is_symlink():
         raise UserError(f"{folder} belongs to somebody else; set MODULARRSI_SCRATCH to a folder of your own")
     folder.chmod(0o700)

@@ -35,7 +35,7 @@ def run(
         str,
         typer.Option("--agent", "-a", callback=_one_of(*_AGENTS), metavar="|".join(_AGENTS), help="Who acts."),
     ] = "harness",
-    attempts: Annotated[int, typer.Option("--attempts", "-k", min=1, help="Rollouts of each task.")] = 1,
+    attempts: Annotated[int, typer.Option("--attempts", "-k", min=1, max=100_000, help="Rollouts of each task.")] = 1,
     concurrency: Annotated[int, typer.Option("--concurrency", "-n", min=1, help="Rollouts at a time.")] = 4,
     sandbox: Annotated[
         str,
@@ -56,7 +56,9 @@ def run(
     context_tokens: Annotated[int | None, typer.Option(min=1, help="The model's window.")] = None,
     models: Annotated[Path | None, typer.Option(help="A TOML file with [models.…] tables, instead of --model.")] = None,
     max_turns: Annotated[int, typer.Option(min=1, help="Turns of one rollout.")] = 200,
-    timeout_multiplier: Annotated[float, typer.Option(min=0.01, help="Times every time limit of the tasks.")] = 1.0,
+    timeout_multiplier: Annotated[
+        float, typer.Option(min=0.01, max=10_000, help="Times every time limit of the tasks.")
+    ] = 1.0,
     library: Annotated[Path | None, typer.Option(help="A library of functions; default: the seed.")] = None,
     composition: Annotated[Path | None, typer.Option(help="A JSON file: point -> functions.")] = None,
     max_cost: Annotated[float | None, typer.Option(min=0, help="Cap in US dollars.")] = None,

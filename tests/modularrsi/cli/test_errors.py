@@ -173,3 +173,29 @@ def test_what_is_odd_about_many_tasks_is_said_once(cli: Cli, tmp_path: Path) -> 
     assert "one and 2 more: agnet: unknown, ignored; did you mean agent?" in lines
     assert sum("tests/test.sh is missing" in line for line in lines) == 3, "each names its own file"
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize("place", ["file/below", "/proc/scratch"])
+def test_a_scratch_folder_that_cannot_be_made_is_named(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MODULARRSI_SCRATCH", str(tmp_path / place))
+    done = cli("run", GREETING, "--agent", "oracle", "--runs-dir", tmp_path / "runs")
+    assert done.returncode == 2
+    assert "MODULARRSI_SCRATCH" in done.stderr
+
+
+def test_a_relative_scratch_folder_serves(cli: Cli, short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usable("bubblewrap")
+    monkeypatch.chdir(short_folder)
+    monkeypatch.setenv("MODULARRSI_SCRATCH", "scratch")
+    done = cli("run", GREETING, "--agent", "oracle", "--sandbox", "bubblewrap", "--runs-dir", "runs")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("options", [("--timeout-multiplier", "inf"), ("--attempts", "99999999")])
+def test_numbers_without_bounds_are_refused(cli: Cli, tmp_path: Path, options: tuple[str, str]) -> None:
+    done = cli("run", GREETING, "--agent", "oracle", "--runs-dir", tmp_path / "runs", *options)
+    assert done.returncode == 2
+    assert options[0] in done.stderr
