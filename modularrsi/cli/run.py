@@ -5,77 +5,45 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 
+from modularrsi.cli import run_options as opt
 from modularrsi.cli.lazy import load
 from modularrsi.cli.options import ApiKeyEnv, BaseUrl, Json, Model, RunsDir
 from modularrsi.cli.output import print_json
 from modularrsi.cli.progress import Progress, print_report
 
-_AGENTS = ("harness", "oracle", "nop")
-_CAGES = ("auto", "bubblewrap", "docker", "landlock")
-_SANDBOXES = ("auto", "docker", "bubblewrap", "process")
-
-
-def _one_of(*words: str) -> Any:
-    def check(value: str) -> str:
-        if value not in words:
-            raise typer.BadParameter(f"must be one of {', '.join(words)}")
-        return value
-
-    return check
-
 
 def run(
-    tasks: Annotated[list[Path], typer.Argument(metavar="TASKS", help="Task folders, or folders of task folders.")],
-    agent: Annotated[
-        str,
-        typer.Option("--agent", "-a", callback=_one_of(*_AGENTS), metavar="|".join(_AGENTS), help="Who acts."),
-    ] = "harness",
-    attempts: Annotated[int, typer.Option("--attempts", "-k", min=1, max=100_000, help="Rollouts of each task.")] = 1,
-    concurrency: Annotated[int, typer.Option("--concurrency", "-n", min=1, help="Rollouts at a time.")] = 4,
-    sandbox: Annotated[
-        str,
-        typer.Option("--sandbox", callback=_one_of(*_SANDBOXES), metavar="|".join(_SANDBOXES),
-                     help="Where tasks run; auto = bubblewrap if every task allows it, else docker."),
-    ] = "auto",
-    cage: Annotated[
-        str,
-        typer.Option("--cage", callback=_one_of(*_CAGES), metavar="|".join(_CAGES),
-                     help="The walls around the harness; auto = the strongest that works here."),
-    ] = "auto",
+    tasks: opt.Tasks,
+    agent: opt.Agent = "harness",
+    attempts: opt.Attempts = 1,
+    concurrency: opt.Concurrency = 4,
+    sandbox: opt.Sandbox = "auto",
+    cage: opt.Cage = "auto",
     model: Model = None,
     base_url: BaseUrl = None,
     api_key_env: ApiKeyEnv = "",
-    temperature: Annotated[float | None, typer.Option(help="Sent only if given.")] = None,
-    reasoning_effort: Annotated[str | None, typer.Option(help="Sent only if given.")] = None,
-    max_output_tokens: Annotated[int | None, typer.Option(min=1, help="Of one reply.")] = None,
-    context_tokens: Annotated[int | None, typer.Option(min=1, help="The model's window.")] = None,
-    models: Annotated[Path | None, typer.Option(help="A TOML file with [models.…] tables, instead of --model.")] = None,
-    max_turns: Annotated[int, typer.Option(min=1, help="Turns of one rollout.")] = 200,
-    timeout_multiplier: Annotated[
-        float, typer.Option(min=0.01, max=10_000, help="Times every time limit of the tasks.")
-    ] = 1.0,
-    library: Annotated[Path | None, typer.Option(help="A library of functions; default: the seed.")] = None,
-    composition: Annotated[Path | None, typer.Option(help="A JSON file: point -> functions.")] = None,
-    max_cost: Annotated[float | None, typer.Option(min=0, help="Cap in US dollars.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Cap in tokens, prompts and replies together.")] = None,
-    max_calls: Annotated[int | None, typer.Option(min=1, help="Cap in model calls.")] = None,
-    name: Annotated[str | None, typer.Option("--run", help="The run's name; the same name goes on with it.")] = None,
-    new: Annotated[bool, typer.Option("--new", help="Start anew even if the same run is unfinished.")] = False,
-    retry: Annotated[
-        str, typer.Option(callback=_one_of("", "unscored"), metavar="unscored",
-                          help="Run the unscored rollouts of a finished run again.")
-    ] = "",
-    no_cage: Annotated[
-        bool, typer.Option("--no-cage", help="Allow a worker without walls where no cage works.")
-    ] = False,
-    no_isolation: Annotated[
-        bool, typer.Option("--no-isolation", help="Allow --sandbox process: trusted tasks only.")
-    ] = False,
+    temperature: opt.Temperature = None,
+    reasoning_effort: opt.ReasoningEffort = None,
+    max_output_tokens: opt.MaxOutputTokens = None,
+    context_tokens: opt.ContextTokens = None,
+    models: opt.Models = None,
+    max_turns: opt.MaxTurns = 200,
+    timeout_multiplier: opt.TimeoutMultiplier = 1.0,
+    library: opt.Library = None,
+    composition: opt.Composition = None,
+    max_cost: opt.MaxCost = None,
+    max_tokens: opt.MaxTokens = None,
+    max_calls: opt.MaxCalls = None,
+    name: opt.Name = None,
+    new: opt.New = False,
+    retry: opt.Retry = "",
+    no_cage: opt.NoCage = False,
+    no_isolation: opt.NoIsolation = False,
     runs_dir: RunsDir = Path("runs"),
     as_json: Json = False,
 ) -> None:
