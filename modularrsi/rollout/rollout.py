@@ -50,17 +50,20 @@ class _Record:
 async def run_rollout(
     plan: RolloutPlan, agent: Agent, make_sandbox: MakeSandbox, on_phase: Phase = lambda _: None
 ) -> tuple[RolloutResult, list[dict[str, Any]]]:
-    """Run it to the end; the result and the trajectories of its steps. Raises only when cancelled."""
+    """Run it to the end; the result and the trajectories of its steps. Raises only when cancelled, and StoreError."""
     record = _Record()
-    plan.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     sandbox = make_sandbox(plan.sandbox_spec())
     try:
         on_phase("starting")
+        plan.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with record.timed("start"):
             await sandbox.start()
         await _all_steps(plan, agent, sandbox, record, on_phase)
     except SandboxError as error:
         record.failure = Failure("sandbox", error.cause, str(error))
+    except OSError as error:
+        # A full disk, no more processes or descriptors: another rollout may be the cause, and must not end the run.
+        record.failure = Failure("engine", "machine", f"this machine refused: {str(error)[:300]}")
     finally:
         on_phase("stopping")
         with record.timed("stop"):
