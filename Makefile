@@ -16,7 +16,7 @@ test: setup system  ## the default tests
 	$(PYTEST) -n auto --dist loadgroup
 
 test-all: setup system  ## what the default leaves out: slow, docker, harbor
-	$(PYTEST) -m "slow or docker or harbor"
+	$(PYTEST) -n auto --dist loadgroup -m "slow or docker or harbor"
 
 check: setup  ## lint and types
 	$(BIN)/ruff check .

@@ -37,3 +37,10 @@ def short_folder() -> Iterator[Path]:
     """A temporary folder whose path is short enough for sockets below it."""
     with tempfile.TemporaryDirectory(prefix="mr-", dir="/tmp") as name:
         yield Path(name)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one Docker Engine share its networks and its reaper: with several processes they run in one of them."""
+    for item in items:
+        if item.get_closest_marker("docker"):
+            item.add_marker(pytest.mark.xdist_group("docker"))
