@@ -55,8 +55,9 @@ class ModelServiceError(ModularRSIError):
 
 
 class SandboxError(ModularRSIError):
-    """A sandbox failed. `cause`: unsupported, build_failed, start_failed, lost, upload_failed, download_failed,
-    read_failed, write_failed, stop_failed."""
+    """A sandbox failed. `cause`: unsupported, build_failed, start_failed, lost, shell_lost (the terminal's shell ends
+    again and again, as an agent can make it), upload_failed, download_failed, read_failed, write_failed,
+    stop_failed."""
 
     def __init__(self, message: str, cause: str) -> None:
         super().__init__(message)

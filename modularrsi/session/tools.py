@@ -42,15 +42,26 @@ class ToolPort:
             recreated = await self._terminal.send(keys, wait)
         except UserError as error:
             raise Refused("refused", str(error)) from error
+        except SandboxError as error:
+            raise await self._shell_lost(error) from error
         self._recorder.sent(keys, wait)
         return {"recreated": recreated}
 
     async def read(self, params: dict[str, Any]) -> dict[str, Any]:
         if params["scope"] not in _SCOPES:
             raise WireError(f"terminal.read: scope must be one of {', '.join(_SCOPES)}")
-        snapshot = await self._terminal.read(cast(Literal["screen", "scrollback", "new"], params["scope"]))
+        try:
+            snapshot = await self._terminal.read(cast(Literal["screen", "scrollback", "new"], params["scope"]))
+        except SandboxError as error:
+            raise await self._shell_lost(error) from error
         self._recorder.read(snapshot)
         return asdict(snapshot) | {"text": snapshot.text[-_MAX_TEXT:]}
+
+    async def _shell_lost(self, error: SandboxError) -> Exception:
+        """A shell that ends again and again in a sandbox that lives is the agent's own work (an `exit` in its profile,
+        say): it is told to stop, and what it did is scored."""
+        ended = error.cause == "shell_lost" and await self._sandbox.alive()
+        return Refused("stopped", str(error)) if ended else error
 
     async def exec(self, params: dict[str, Any]) -> dict[str, Any]:
         seconds = min(_seconds(params.get("timeout", 30.0), 30.0), _MAX_EXEC_SECONDS)

@@ -181,14 +181,14 @@ class TmuxTerminal:
             return False
         now = time.monotonic()
         if len(self._recreations) == MAX_RECREATIONS and now - self._recreations[0] < 60:
-            raise lost(f"the shell has ended {MAX_RECREATIONS + 1} times within a minute")
+            raise SandboxError(f"the shell has ended {MAX_RECREATIONS + 1} times within a minute", "shell_lost")
         self._recreations.append(now)
         self._unread = (await self._read_new()).text
         await self._run(f"send-keys -R -t {self._pane}")  # resets modes; the screen goes into the history
         self._mark = incremental.take_mark(await self._view(0))
         self._recreated = True
         await self._run(server.respawn_command(self._pane, self._argv()))
-        await self._await_prompt("lost")
+        await self._await_prompt("shell_lost")
         return True
 
     # ------------------------------------------------------------------------------------------------------ writing

@@ -78,3 +78,15 @@ while True:
     assert result.failure is not None
     assert (result.failure.owner, result.failure.cause) == ("agent", "worker_stalled")
     assert result.reward == 0.0
+
+
+@pytest.mark.parametrize("body", [
+    'for _ in range(14): ctx.terminal.send(["exit\\n"], 0.1)',
+    'ctx.sandbox.exec("echo exit > /root/.bash_profile")\nfor _ in range(3): ctx.terminal.send(["exit\\n"], 0.3)',
+], ids=["exits", "profile"])  # fmt: skip
+def test_one_that_ends_its_shell_for_good_is_scored(
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    result = run(short_folder, body + '\nreturn Ending("done")', monkeypatch)
+    assert result.reward == 0.0
+    assert result.steps[0].ending == "stopped"

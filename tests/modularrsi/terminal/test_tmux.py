@@ -146,7 +146,7 @@ def test_a_shell_that_keeps_dying_is_given_up(tmp_path: Path, monkeypatch: pytes
             with pytest.raises(SandboxError, match="within a minute") as caught:
                 for _ in range(200):
                     await made.send(["exit\n"], 0.05)
-            assert caught.value.cause == "lost"
+            assert caught.value.cause == "shell_lost"
 
     asyncio.run(run())
 
@@ -161,7 +161,7 @@ def test_a_session_that_cannot_be_recreated_is_lost(tmp_path: Path) -> None:
                 for _ in range(200):
                     await made.read("new")
                     await asyncio.sleep(0.02)
-            assert caught.value.cause == "lost"
+            assert caught.value.cause == "shell_lost"
 
     asyncio.run(run())
 
