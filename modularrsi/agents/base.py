@@ -19,7 +19,7 @@ class Assignment:
     """One step's work: what to do, where its reference solution is, how long it may take.
 
     `scope` names the rollout and step and is the same when a killed run is resumed; `number` counts steps from 0.
-    `timeout_sec` None = the task sets no limit. `folder` is the engine's private folder for this step.
+    `timeout_sec` None = no limit. `folder` is the engine's private folder for this step.
     """
 
     task: Task

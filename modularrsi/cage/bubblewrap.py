@@ -10,9 +10,10 @@ from pathlib import Path
 from modularrsi.cage.base import CageSpec
 from modularrsi.cage.python import Inside, harness_folder, host_python, python_files, worker_command
 from modularrsi.sandbox.base import Availability
+from modularrsi.sandbox.bwrap_probe import fix
 
 _HARNESS, _LIBRARY = "/cage/lib/harness", "/cage/library"
-_FIX = "sudo apt-get install bubblewrap   (or your distribution's package of that name)"
+_INSTALL = "sudo apt-get install bubblewrap   (or your distribution's package of that name)"
 
 
 class BubblewrapCage:
@@ -44,7 +45,8 @@ class BubblewrapCage:
 
     def available(self) -> Availability:
         reason = _probe()
-        return Availability(self.kind, not reason, reason or "works", _FIX if reason else "", self.isolation)
+        mend = "" if not reason else fix() if shutil.which("bwrap") else _INSTALL
+        return Availability(self.kind, not reason, reason or "works", mend, self.isolation)
 
     def sweep(self) -> list[str]:
         """Nothing: what runs inside dies with its parent."""
@@ -67,4 +69,4 @@ def _probe() -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except subprocess.TimeoutExpired:
         return "bwrap did not answer within 10 s"
-    return "" if done.returncode == 0 else f"bwrap fails: {done.stderr.strip().splitlines()[-1:] or 'no message'}"
+    return "" if done.returncode == 0 else f"bwrap fails: {done.stderr.strip()[-300:] or 'no message'}"

@@ -134,8 +134,11 @@ class Worker:
         if process is not None and process.returncode is None:
             with _already_gone():
                 os.killpg(process.pid, signal.SIGKILL)
-            async with asyncio.timeout(_KILL_WAIT):
-                await process.wait()
+            # Its end is only noticed once all it has written is read: a flood is read to its end and thrown away.
+            ends = [asyncio.ensure_future(work) for work in (process.wait(), _discard(process.stdout))]
+            await asyncio.wait(ends, timeout=_KILL_WAIT)
+            for end in ends:
+                end.cancel()
         if self._cgroup is not None:
             cgroup, self._cgroup = self._cgroup, None
             await asyncio.to_thread(cgroup.destroy, _CGROUP_WAIT)
@@ -199,6 +202,11 @@ def reap_workers(prefix: str) -> list[str]:
     for name in names:
         Cgroup(where.version, tuple({parent / name for parent in where.parents.values()})).destroy(_CGROUP_WAIT)
     return sorted(names)
+
+
+async def _discard(stream: asyncio.StreamReader | None) -> None:
+    while stream is not None and await stream.read(65_536):
+        pass
 
 
 class _already_gone:

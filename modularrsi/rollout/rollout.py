@@ -24,6 +24,9 @@ from modularrsi.verifier.protect import Protected
 from modularrsi.verifier.reward import Reward
 from modularrsi.verifier.verify import Judging, Verdict, clear_tests, verify
 
+DEFAULT_AGENT_SEC = 6 * 3_600.0
+"""For tasks that set no limit: a harness that types and never asks its model would otherwise go on for ever."""
+
 MakeSandbox = Callable[[SandboxSpec], Sandbox]
 Phase = Callable[[str], None]
 
@@ -110,13 +113,13 @@ async def _judge(plan: RolloutPlan, step: Step, sandbox: Sandbox, end: AgentEnd,
 
 
 def _assignment(plan: RolloutPlan, step: Step, number: int) -> Assignment:
-    seconds = step.agent_sec
+    seconds = DEFAULT_AGENT_SEC if step.agent_sec is None else step.agent_sec
     return Assignment(
         task=plan.task,
         instruction=step.instruction,
         solution=step.solution,
         solution_env=plan.task.solution_env,
-        timeout_sec=None if seconds is None else seconds * plan.timeout_multiplier,
+        timeout_sec=seconds * plan.timeout_multiplier,
         user=step.agent_user,
         scope=f"{plan.scope}/{number}",
         number=number,

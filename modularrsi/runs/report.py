@@ -87,7 +87,8 @@ def _rows(state: RunState) -> Iterable[TaskRow]:
 
 def _total(results: Iterable[RolloutResult], key: str) -> Any:
     """The sum over all steps; None when any part is unknown, and when no model was asked."""
-    parts = [step.usage.get(key) for result in results for step in result.steps if step.usage]
+    asked = [step.usage for result in results for step in result.steps if step.usage.get("calls", 1) and step.usage]
+    parts = [usage.get(key) for usage in asked]
     known = [part for part in parts if part is not None]
     return sum(known) if known and len(known) == len(parts) else None
 

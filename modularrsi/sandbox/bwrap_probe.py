@@ -28,7 +28,7 @@ def bubblewrap_availability(bwrap: str | None = None) -> Availability:
     error = _try(program)
     if error is None:
         return Availability("bubblewrap", True, _version(program), isolation=isolation())
-    return _unusable(f"bwrap does not run here: {error}", _fix())
+    return _unusable(f"bwrap does not run here: {error}", fix())
 
 
 def _unusable(detail: str, fix: str) -> Availability:
@@ -52,7 +52,8 @@ def _try(program: str) -> str | None:
     return None if done.returncode == 0 else done.stderr.strip()[-300:] or f"exit code {done.returncode}"
 
 
-def _fix() -> str:
+def fix() -> str:
+    """The command that lets an installed bubblewrap work, by what forbids it here."""
     if _setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
         return _APPARMOR_FIX
     if _setting("kernel/unprivileged_userns_clone") == "0":

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from harness.errors import WireError
 from harness.types import Limits
-from modularrsi.errors import BudgetExhausted, Failure, ModelServiceError
-from modularrsi.gateway.errors import ContextOverflowError, ReplyTruncatedError
+from modularrsi.errors import BudgetExhausted, Failure, ModelServiceError, Owner
+from modularrsi.gateway.errors import ContentFilteredError, ContextOverflowError, ReplyTruncatedError
 from modularrsi.gateway.gateway import Gateway
 from modularrsi.gateway.messages import ChatMessage
 from modularrsi.recorder.recorder import Recorder
@@ -39,6 +39,7 @@ class ModelPort:
     ) -> None:
         self._gateway, self._scope, self._recorder, self._limits = gateway, scope, recorder, limits
         self.turns = 0
+        self._answers = 0
         self.calls = first_ordinal
         self.failure: Failure | None = None
         self.stop_run = False
@@ -64,7 +65,7 @@ class ModelPort:
         except ContextOverflowError as error:
             raise self._refuse("context_overflow", error, None) from error
         except ModelServiceError as error:
-            failure = Failure("model_service", error.cause, str(error))
+            failure = Failure(self._owner(error), error.cause, str(error))
             # Not 403: some services answer that to a single prompt that they will not touch.
             self.stop_run = error.cause == "auth" and str(error).startswith("HTTP 401")
             raise self._refuse("model_unavailable", error, failure) from error
@@ -98,6 +99,13 @@ class ModelPort:
     def _answered(self, purpose: str) -> None:
         self.turns += purpose == "turn"
         self.failure = None
+        self._answers += 1
+
+    def _owner(self, error: ModelServiceError) -> Owner:
+        """A service that has answered this session and now refuses one request refuses what the harness put into it:
+        were that nobody's fault, a harness could trade a zero for an unscored rollout by asking the impossible."""
+        refused = error.cause == "bad_request" or isinstance(error, ContentFilteredError)
+        return "agent" if refused and self._answers else "model_service"
 
     def _refuse(self, kind: str, error: Exception, failure: Failure | None) -> Refused:
         self.failure = failure

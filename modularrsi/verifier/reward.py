@@ -35,7 +35,7 @@ def unscored(cause: str, message: str) -> Reward:
 def parse_json(data: bytes) -> Reward:
     """A `reward.json`. Unreadable, nested, empty, boolean or non-finite content is None."""
     try:
-        content = json.loads(data.decode("utf-8"))
+        content = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         return unscored("reward_invalid", f"{REWARD_JSON} is not JSON: {str(error)[:200]}")
     if not isinstance(content, dict) or not content:
@@ -51,9 +51,12 @@ def parse_json(data: bytes) -> Reward:
 
 def parse_text(data: bytes) -> Reward:
     """A `reward.txt`: one finite number."""
-    text = data.decode("utf-8", "replace").strip()
+    text = data.decode("utf-8-sig", "replace").strip()
     if not text:
         return unscored("reward_empty", f"{REWARD_TXT} is empty")
+    # `float` alone would also take `1_0` for ten, and digits of other scripts.
+    if not text.isascii() or "_" in text:
+        return unscored("reward_invalid", f"{REWARD_TXT} holds {text[:80]!r}, not a number")
     try:
         value = float(text)
     except ValueError:

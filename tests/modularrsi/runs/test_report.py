@@ -41,6 +41,8 @@ def test_an_unknown_cost_is_unknown_and_a_free_one_is_zero(tmp_path: Path) -> No
     assert of(write_run(tmp_path / "unknown", {"a/1": 1.0}, usage=unknown)).cost_usd is None
     assert of(write_run(tmp_path / "none", {"a/1": 1.0})).cost_usd is None
     assert of(tmp_path / "free").prompt_tokens == 10
+    unanswered = {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0, "calls": 0}
+    assert of(write_run(tmp_path / "unanswered", {"a/1": None}, usage=unanswered)).cost_usd is None
 
 
 def test_a_report_is_strict_json(tmp_path: Path) -> None:

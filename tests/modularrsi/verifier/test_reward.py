@@ -13,7 +13,8 @@ from modularrsi.verifier.reward import parse_json, parse_text
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("1", 1.0), ("0\n", 0.0), (" 0.25 \n", 0.25), ("1e-3", 0.001), ("\ufeff1", None)]
+    ("text", "value"),
+    [("1", 1.0), ("0\n", 0.0), (" 0.25 \n", 0.25), ("1e-3", 0.001), ("\ufeff1", 1.0), ("1_0", None), ("\u0661", None)],
 )
 def test_text_rewards(text: str, value: float | None) -> None:
     assert parse_text(text.encode()).value == value
