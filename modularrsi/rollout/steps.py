@@ -19,8 +19,8 @@ _SETUP_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Everything one step needs. Times in seconds; `agent_sec` None = the task sets no limit. `workdir_files` are copied
-    in before it."""
+    """Everything one step needs. Times in seconds; `agent_sec` None = the task sets no limit. `workdir_files` are
+    copied in before it."""
 
     name: str
     instruction: str

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.listening import Heard
-from support.openai_server import OpenAIServer, Reply
+from support.openai_server import OpenAIServer, Policy, Reply, Request
 from support.usable import usable
 
 import harness
@@ -32,7 +32,9 @@ def terminus(ctx: Context) -> Ending:
 """
 
 
-def run(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> RolloutResult:
+def run(
+    folder: Path, body: str, monkeypatch: pytest.MonkeyPatch, policy: Policy = lambda request: Reply("hello")
+) -> RolloutResult:
     usable("bubblewrap")
     monkeypatch.setenv("MODULARRSI_SCRATCH", str(folder))
     root = folder / "library"
@@ -40,7 +42,7 @@ def run(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> RolloutResu
     shutil.copy(Path(harness.__file__).parent / "composition.json", root / "composition.json")
     lines = "".join(f"    {line}\n" for line in body.strip("\n").splitlines())
     (root / "modules" / "agent_loop" / "drive" / "terminus.py").write_text(DRIVE + lines)
-    with OpenAIServer(lambda request: Reply("hello")) as server:
+    with OpenAIServer(policy) as server:
         request = RunRequest(tasks=(TASK,), model="m", base_url=server.url, runs_dir=folder / "runs", library=root,
                              sandbox="bubblewrap")
         heard = Heard()
@@ -90,3 +92,37 @@ def test_one_that_ends_its_shell_for_good_is_scored(
     result = run(short_folder, body + '\nreturn Ending("done")', monkeypatch)
     assert result.reward == 0.0
     assert result.steps[0].ending == "stopped"
+
+
+def test_a_request_that_the_service_refuses_after_it_has_answered_is_the_harness_s_own(
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse_the_second(request: Request) -> Reply:
+        return Reply("hello") if request.number == 0 else Reply(status=400, error="messages: too odd")
+
+    result = run(short_folder, """
+from harness import Message
+from harness.errors import EngineRefusal
+ctx.model.complete([Message("user", "hello")])
+try: ctx.model.complete([Message("user", "impossible")])
+except EngineRefusal: pass
+return Ending("done")
+""", monkeypatch, refuse_the_second)
+    assert result.failure is not None
+    assert (result.failure.owner, result.failure.cause) == ("agent", "bad_request")
+    assert result.reward == 0.0
+
+
+def test_a_service_that_refuses_the_first_request_is_the_service_s_fault(
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run(short_folder, """
+from harness import Message
+from harness.errors import EngineRefusal
+try: ctx.model.complete([Message("user", "hello")])
+except EngineRefusal: pass
+return Ending("done")
+""", monkeypatch, lambda request: Reply(status=400, error="unknown model"))
+    assert result.failure is not None
+    assert (result.failure.owner, result.failure.cause) == ("model_service", "bad_request")
+    assert result.reward is None

@@ -158,3 +158,13 @@ def test_it_does_not_outlive_a_killed_engine(cage: Cage) -> None:
 def running(cage: Cage, name: str) -> list[str]:
     """Containers or processes of this worker. Its program, which its arguments hold, names it."""
     return containers(name) if cage.kind == "docker" else processes(name)
+
+
+def test_a_flood_does_not_hold_up_its_end(cage: Cage) -> None:
+    flood = "import os\nfor _ in range(3): os.write(1, b'{}\\n')\nwhile True: os.write(1, b'{}\\n' * 20000)\n"
+
+    async def use(worker: Worker) -> None:
+        await worker.receive(60)
+        await asyncio.sleep(0.5)  # until the reader has paused, with all buffers full
+
+    work(cage, flood, use)
