@@ -10,6 +10,7 @@ effect is 0 as well. Medians over all turns but the first three, in milliseconds
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import subprocess
@@ -26,7 +27,7 @@ WORK = {"analysis": "", "plan": "", "commands": [{"keystrokes": "true\n", "durat
 DONE = {"analysis": "", "plan": "", "commands": [], "task_complete": True}
 
 
-def policy(turns: int):  # noqa: ANN201
+def policy(turns: int):
     def answer(request: Request) -> Reply:
         return Reply(json.dumps(WORK if request.number < turns else DONE))
 
@@ -35,7 +36,7 @@ def policy(turns: int):  # noqa: ANN201
 
 def gaps(server: OpenAIServer) -> list[float]:
     times = [request.at for request in server.requests][3:]
-    return [1_000 * (later - earlier) for earlier, later in zip(times, times[1:], strict=False)]
+    return [1_000 * (later - earlier) for earlier, later in itertools.pairwise(times)]
 
 
 def ours(kind: str, turns: int, folder: Path) -> list[float]:

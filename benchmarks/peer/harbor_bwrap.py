@@ -61,7 +61,7 @@ class BubblewrapEnvironment(BaseEnvironment):
         return ["bwrap", *binds, "--proc", "/proc", "--dev", "/dev", "--unshare-net", "--clearenv", *sets,
                 "--chdir", cwd or self.task_env_config.workdir or "/app", "bash", "-c", command]
 
-    async def exec(self, command, cwd=None, env=None, timeout_sec=None, user=None) -> ExecResult:  # noqa: ANN001
+    async def exec(self, command, cwd=None, env=None, timeout_sec=None, user=None) -> ExecResult:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             process = await asyncio.create_subprocess_exec(
                 *self._argv(command, cwd, env), stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=err
@@ -81,15 +81,15 @@ class BubblewrapEnvironment(BaseEnvironment):
     def _host(self, path: str) -> Path:
         return self._root / path.lstrip("/")
 
-    async def upload_file(self, source_path, target_path) -> None:  # noqa: ANN001
+    async def upload_file(self, source_path, target_path) -> None:
         self._host(target_path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source_path, self._host(target_path))
 
-    async def upload_dir(self, source_dir, target_dir) -> None:  # noqa: ANN001
+    async def upload_dir(self, source_dir, target_dir) -> None:
         shutil.copytree(source_dir, self._host(target_dir), dirs_exist_ok=True)
 
-    async def download_file(self, source_path, target_path) -> None:  # noqa: ANN001
+    async def download_file(self, source_path, target_path) -> None:
         shutil.copy(self._host(source_path), target_path)
 
-    async def download_dir(self, source_dir, target_dir) -> None:  # noqa: ANN001
+    async def download_dir(self, source_dir, target_dir) -> None:
         shutil.copytree(self._host(source_dir), target_dir, dirs_exist_ok=True)
