@@ -13,10 +13,10 @@ quickstart: setup system  ## set up, look at the machine, run tasks for real: no
 	$(BIN)/modularrsi run evolution_pool/samples --agent oracle
 
 test: setup system  ## the default tests
-	$(PYTEST) -n auto --dist loadgroup
+	$(PYTEST)
 
 test-all: setup system  ## what the default leaves out: slow, docker, harbor
-	$(PYTEST) -n auto --dist loadgroup -m "slow or docker or harbor"
+	$(PYTEST) -m "slow or docker or harbor"
 
 check: setup  ## lint and types
 	$(BIN)/ruff check .
