@@ -1,4 +1,4 @@
-"""The points: where functions plug in, how many, and with which signature (DESIGN §5.1).
+"""The points: where functions plug in, how many, and with which signature.
 
 This table is the contract between kernel, library, gates and composer. A module gains a point only here.
 """

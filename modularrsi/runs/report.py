@@ -67,7 +67,7 @@ def report(run: str, state: RunState, stopped: str = "") -> Report:
 
 
 def group_kind(rewards: Iterable[float | None]) -> str:
-    """positive: all pass; negative: all fail; contrastive: both; unscored: nothing is known (DESIGN §2)."""
+    """positive: all pass; negative: all fail; contrastive: both; unscored: nothing is known."""
     passes = [reward >= 1.0 for reward in rewards if reward is not None]
     if not passes:
         return "unscored"

@@ -1,4 +1,4 @@
-"""What a worker may ask of the model: messages, nothing else (DESIGN §4).
+"""What a worker may ask of the model: messages, nothing else.
 
 Model, temperature, reasoning effort, output limit and every budget are the engine's. A worker that asks too often is
 answered "stopped"; a service or a budget that fails is remembered as the owner of the session's end.

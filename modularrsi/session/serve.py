@@ -1,6 +1,6 @@
 """The serving loop: every request of a worker is checked, answered, limited and recorded here, and nowhere else.
 
-The worker is hostile (DESIGN §4). It can ask for what `harness.wire.METHODS` lists; it cannot choose a model, a
+The worker is hostile. It can ask for what `harness.wire.METHODS` lists; it cannot choose a model, a
 parameter, a path outside its sandbox, more time, more turns or more money, and it cannot write into the record: the
 recorder hears of each thing from this loop, as it is served.
 """

@@ -1,4 +1,4 @@
-"""Putting the tests in, running them, reading the reward (DESIGN §6).
+"""Putting the tests in, running them, reading the reward.
 
 Called only when the worker is dead. The tests' folder is made anew, so nothing an agent planted at `/tests` or
 `/logs/verifier` takes part; the test script's exit code is not a reward.

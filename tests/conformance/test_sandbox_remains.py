@@ -18,7 +18,8 @@ from modularrsi.cgroups import support
 from modularrsi.processes import snapshot
 from modularrsi.sandbox import make_sandbox, reap_folders
 
-pytestmark = pytest.mark.parametrize("kind", LOCAL)
+# In one process: they look for what is left on the whole machine, under names that they share.
+pytestmark = [pytest.mark.parametrize("kind", LOCAL), pytest.mark.xdist_group("remains")]
 ROOT = Path(__file__).resolve().parents[2]
 
 ENGINE = """

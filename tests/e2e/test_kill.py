@@ -1,6 +1,6 @@
 """kill -9 of the engine at random moments, then the same command again.
 
-Each rollout is scored once, no recorded reply is paid again, and nothing is left behind (DESIGN §13).
+Each rollout is scored once, no recorded reply is paid again, and nothing is left behind.
 """
 
 from __future__ import annotations
