@@ -90,7 +90,7 @@ class HarnessAgent:
         # same time, and a shared control group would let one run's end kill the other's worker.
         name = f"{assignment.folder.parent.name}-{assignment.folder.name}-{assignment.number}"
         async with Worker(self._cage, self._harness.library, self._cage_limits, name) as worker:
-            session = Session(worker, model, tools, recorder, self._limits)
+            session = Session(worker, model, tools, recorder)
             return await session.serve(self._start(assignment, sandbox), assignment.timeout_sec)
 
     def _start(self, assignment: Assignment, sandbox: Sandbox) -> dict[str, Any]:

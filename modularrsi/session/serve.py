@@ -15,7 +15,6 @@ from typing import Any
 
 from harness import wire
 from harness.errors import WireError
-from harness.types import Limits
 from modularrsi.cage.worker import Worker, WorkerGone
 from modularrsi.errors import Failure, SandboxError
 from modularrsi.recorder.recorder import Recorder
@@ -45,10 +44,8 @@ class SessionEnd:
 class Session:
     """Serves one started `Worker` until it is done, breaks the rules, falls silent, or the deadline passes."""
 
-    def __init__(
-        self, worker: Worker, model: ModelPort, tools: ToolPort, recorder: Recorder, limits: Limits
-    ) -> None:
-        self._worker, self._recorder, self._limits = worker, recorder, limits
+    def __init__(self, worker: Worker, model: ModelPort, tools: ToolPort, recorder: Recorder) -> None:
+        self._worker, self._recorder = worker, recorder
         self._model, self._tools = model, tools
         self._logs = 0
         self._handlers: dict[str, Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]] = {
