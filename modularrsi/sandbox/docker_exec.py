@@ -34,6 +34,9 @@ _MAX_COMMAND = 131_071
 _START_SEC = 60.0
 _KILL_SEC = 15.0
 _POLL_SEC = 1.0
+_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
+"""Seconds before another attempt to start a command in a container that had no process left for it."""
+_NEARLY = 0.8
 _TRAILER_ROOM = 96
 
 _AROUND = """\
@@ -154,8 +157,7 @@ class Execs:
         running = _Running(self._address, order, f"{MARK}={next(self._numbers):06d}.")
         try:
             async with asyncio.timeout(order.timeout_sec):
-                await running.start(self._container)
-                return await running.finish()
+                return await self._patiently(running)
         except TimeoutError:
             running.close()  # the Engine handles no other end in this container while output waits to be read
             await self._kill(running.mark, order.user)
@@ -166,6 +168,31 @@ class Execs:
             raise
         finally:
             running.close()
+
+    async def _patiently(self, running: _Running) -> ExecResult:
+        """Start it again while the runtime finds no process to start it in: the sandbox may be full for a moment.
+
+        One that stays full is the doing of what runs in it, so the command fails there as it would under any shell
+        that cannot fork; nothing of it has run. Raises `SandboxError` when the runtime failed for another reason.
+        """
+        for pause in (*_PAUSES, None):
+            try:
+                await running.start(self._container)
+                return await running.finish()
+            except _NotStarted as error:
+                if pause is None and not await self._full():
+                    raise
+                if pause is None:
+                    return ExecResult(126, b"", f"no process left to run this in: {error}\n".encode())
+                running.close()
+            await asyncio.sleep(pause)
+        raise AssertionError("the last round returns or raises")
+
+    async def _full(self) -> bool:
+        """Whether the container has (almost) as many processes as it may have."""
+        stats = await ask(self._address, "GET", f"/containers/{self._container}/stats?stream=false&one-shot=true")
+        pids = stats.get("pids_stats") or {}
+        return pids.get("current", 0) >= pids.get("limit", float("inf")) * _NEARLY
 
     async def _kill(self, mark: str, user: str) -> None:
         """Kill what carries the mark. Root cannot read another user's environment without a right that the container
@@ -198,14 +225,19 @@ class Execs:
         raise SandboxError(f"the container runs no commands: {said or 'it has stopped'}", "lost")
 
 
+class _NotStarted(SandboxError):
+    """The runtime could not start the first process of an exec in a container that it knows: nothing has run."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "lost")
+
+
 class _Running:
     """One exec from its start to its end."""
 
     def __init__(self, address: EngineAddress, order: Order, mark: str) -> None:
         self._address, self._order, self.mark = address, order, mark
         self._word = secrets.token_hex(12)
-        self._out = Capture(self._word.encode(), order.output_limit, opened=False)
-        self._err = Capture(self._word.encode(), order.output_limit, opened=True)
         self._stream: RawStream | None = None
         self._feeding: asyncio.Task[None] | None = None
         self._id = ""
@@ -213,6 +245,8 @@ class _Running:
 
     async def start(self, container: str) -> None:
         order = self._order
+        self._out = Capture(self._word.encode(), order.output_limit, opened=False)
+        self._err = Capture(self._word.encode(), order.output_limit, opened=True)
         name, _, value = self.mark.partition("=")
         around = ["sh", "-c", _AROUND, "sh", self._word, order.shell, order.cwd, order.command]
         body = _exec_body(around, order.user, {**order.env, name: value}, stdin=bool(order.stdin))
@@ -266,6 +300,8 @@ class _Running:
         text = said.decode("utf-8", "replace").strip()[-300:]
         if "unable to find user" in text or "no matching entries" in text:
             return SandboxError(f"user {self._order.user!r} does not exist in the container", "unsupported")
+        if "unable to start container process" in text:
+            return _NotStarted(f"the container runs no commands: {text}")
         return SandboxError(f"the container runs no commands: {text or 'it has stopped'}", "lost")
 
     def _result(self, code: int | None) -> ExecResult:

@@ -12,7 +12,8 @@ import pytest
 from support.docker_engine import FULL, TINY, docker_engine, spec  # noqa: F401
 
 from modularrsi.errors import SandboxError
-from modularrsi.sandbox.base import ExecResult
+from modularrsi.sandbox import docker_exec
+from modularrsi.sandbox.base import ExecResult, Resources
 from modularrsi.sandbox.docker import DockerSandbox
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("docker_engine")]
@@ -283,3 +284,54 @@ def test_a_folder_of_some_size_round_trips(box: DockerSandbox, tmp_path: Path) -
     asyncio.run(box.download_dir("/big", tmp_path / "back"))
     for number in range(50):
         assert (tmp_path / "back" / f"{number}").read_bytes() == (source / f"{number}").read_bytes()
+
+
+# ------------------------------------------------------------------------------------------- no process left for a start
+
+_REFUSAL = "OCI runtime exec failed: exec failed: unable to start container process: read init-p: connection reset"
+
+
+def _refusing(monkeypatch: pytest.MonkeyPatch, times: int) -> list[float]:
+    """Let the runtime refuse the first `times` starts, as runc does in a container without a process to spare."""
+    real, starts = docker_exec._Running.finish, []
+
+    async def finish(self: docker_exec._Running) -> ExecResult:
+        starts.append(time.monotonic())
+        if len(starts) > times:
+            return await real(self)
+        raise self._fault(_REFUSAL.encode())
+
+    monkeypatch.setattr(docker_exec._Running, "finish", finish)
+    monkeypatch.setattr(docker_exec, "_PAUSES", (0.01, 0.01, 0.01))
+    return starts
+
+
+def test_a_start_that_the_runtime_refused_is_tried_again(box: DockerSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = _refusing(monkeypatch, 2)
+    assert run(box, "echo here").stdout == b"here\n"
+    assert len(starts) == 3
+
+
+def test_a_container_with_room_that_starts_nothing_is_lost(box: DockerSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = _refusing(monkeypatch, 99)
+    with pytest.raises(SandboxError, match="runs no commands") as lost:
+        run(box, "echo here")
+    assert (lost.value.cause, len(starts)) == ("lost", 4)
+
+
+def test_in_a_full_container_a_command_fails_and_the_container_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        box = DockerSandbox(spec(tmp_path, FULL, resources=Resources(pids=32)))
+        await box.start()
+        try:
+            await box.exec("for i in $(seq 40); do sleep 60 >/dev/null 2>&1 </dev/null & done", timeout_sec=2)
+            _refusing(monkeypatch, 99)
+            refused = await box.exec("echo here")
+            assert refused.exit_code == 126
+            assert b"no process left" in refused.stderr
+        finally:
+            await box.stop()
+
+    asyncio.run(scenario())
