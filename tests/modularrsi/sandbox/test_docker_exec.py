@@ -286,7 +286,7 @@ def test_a_folder_of_some_size_round_trips(box: DockerSandbox, tmp_path: Path) -
         assert (tmp_path / "back" / f"{number}").read_bytes() == (source / f"{number}").read_bytes()
 
 
-# ------------------------------------------------------------------------------------------- no process left for a start
+# ----------------------------------------------------------------------------------------- no process left for a start
 
 _REFUSAL = "OCI runtime exec failed: exec failed: unable to start container process: read init-p: connection reset"
 
