@@ -1,4 +1,4 @@
-"""The simulator's models. A name tells the role, and nothing else may be asked for: no result can pass for a model's."""
+"""The simulator's models. A name tells the role, and no other is served: no result can pass for a real model's."""
 
 from __future__ import annotations
 

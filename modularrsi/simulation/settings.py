@@ -169,7 +169,7 @@ def _faults(value: Any, where: str) -> Faults:
     rates = {name: _number(table[name], f"{where}.{name}", 1.0) for name in FAULTS if name in table}
     if sum(rates.values()) > 1.0:
         raise UserError(f"{where}: the rates sum to more than 1")
-    seconds = {name: _number(table.get(name, default), f"{where}.{name}", 86_400.0) for name, default in _NUMBERS.items()}
+    seconds = {name: _number(table.get(name, usual), f"{where}.{name}", 86_400.0) for name, usual in _NUMBERS.items()}
     return Faults(rates, tuple(cast(list[str], script)), **seconds)
 
 
