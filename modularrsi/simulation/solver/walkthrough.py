@@ -73,6 +73,11 @@ class Step:
         """Names of what must have been seen before: `@name@` in the command, path or content."""
         return tuple(dict.fromkeys(_SLOT.findall(self.text) + _SLOT.findall(self.content)))
 
+    @property
+    def finds_names(self) -> tuple[str, ...]:
+        """Names of what a look is for: the groups of `needs`."""
+        return tuple(re.compile(self.needs).groupindex) if self.needs else ()
+
     def filled(self, found: Mapping[str, str]) -> Step:
         """With what was found in place of its slots. A slot that nothing was found for stays."""
 
@@ -126,7 +131,7 @@ def checked(steps: list[Step], where: str) -> Walkthrough:
             if slot not in known:
                 raise UserError(f"{where}: step {step.number}: @{slot}@ is found by no earlier step; name a group "
                                 f"(?P<{slot}>…) in the `needs` of an earlier look")
-        known |= set(re.compile(step.needs).groupindex) if step.needs else set()
+        known |= set(step.finds_names)
     return Walkthrough(tuple(steps))
 
 

@@ -1,0 +1,154 @@
+"""What the solver reads in what it is shown: the offers of the first prompt, and the signs in the last one.
+
+The words that it reacts to are listed in `docs/simulation.md`. A harness earns its reward by using such words truly:
+the solver takes them as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from modularrsi.gateway.messages import ChatMessage
+from modularrsi.simulation.solver.forms import Form, shows, taught
+from modularrsi.simulation.solver.walkthrough import Step
+
+_COMPLAINT = re.compile(
+    r"\b(repl(y|ies)|response|answer|json|message)\b[^\n]{0,80}?\b(could not be|cannot be|was not|is not|was cut off|"
+    r"(is|was) (invalid|malformed|unreadable))|nothing of it was run|none of its (actions|commands)|"
+    r"\b(invalid|malformed|unreadable) (reply|response|json|answer|format)|pars(ing|e) error",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(
+    r"\bline \d|\bcolumn\b|\bchar(acter)?\b|\bmissing\b|\bfields?\b|\bquotes?\b|\bcomma\b|\bdelimiter\b|\bexpecting\b|"
+    r"\bcould be found\b|\bneeds\b|\bmust be\b|\btag\b",
+    re.IGNORECASE,
+)
+_OPEN = re.compile(
+    r"still open|not met|missing|not exist|no evidence|unmet|pending|not done|incomplete|not (yet )?(there|verified)",
+    re.IGNORECASE,
+)
+_IDLE = re.compile(
+    r"\bidle\b|nothing (is running|runs)|has finished|no program (is running|runs)|waits for (a|the next) command",
+    re.IGNORECASE,
+)
+_BUSY = re.compile(r"\bbusy\b|\bstill running\b|a program (is running|runs)", re.IGNORECASE)
+_REPEATED = re.compile(
+    r"same (command|keystrokes)|sent before|times in a row|keeps failing|\brepeat(ed|ing)?\b", re.IGNORECASE
+)
+_REPLY = r"(object|repl(y|ies)|response|answer)s?"
+_LEFT_OUT = re.compile(
+    rf"only the (first|last) .{{0,60}}(was|were) (used|run|read)|{_REPLY} .{{0,60}}(was|were) (ignored|left out|"
+    rf"not (used|run|read))|(ignored|left out)\b.{{0,60}}{_REPLY}",
+    re.IGNORECASE,
+)
+_CUT = re.compile(r"left out|\bcut\b|omitted|truncated|not shown", re.IGNORECASE)
+_PLACE_OF_REST = re.compile(
+    r"(?:rest|full|whole|complete|everything|all of it)\b[^\n]{0,120}?(?<![\w.])(/[\w./+@-]*[\w+@-])", re.IGNORECASE
+)
+_UNFINISHED = re.compile(r"waiting for the rest of (your|the) input|still open\. Finish it", re.IGNORECASE)
+_PROMPT_LINE = re.compile(
+    r"^(?:[\w.-]+@[\w.-]+:[^#$\n]*|[/~][^#$\n ]* |(?:bash|sh)-[\d.]+)[#$](?P<rest>[^\n]*)$", re.MULTILINE
+)
+_LIST_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)]|\[.?\])\s+(.+)$", re.MULTILINE)
+_HELPER = re.compile(r"^\s*-\s*(\w+):", re.MULTILINE)
+
+Complaint = Literal["", "vague", "named", "shown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the harness teaches and offers: the form of a reply, and the names of helper commands."""
+
+    form: Form
+    helpers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What the last prompt says.
+
+    complaint     the last reply was not used: how well it is said why
+    finished      True: the shell waits for a command; False: something runs; None: cannot be told
+    told_idle, told_busy   the harness says so in words
+    repeated      it says that a command was sent before
+    left_out      it says that a part of the reply was not used
+    unfinished    the shell waits for the rest of a quote or heredoc
+    rest_in       the file in which a cut observation is whole; "" = none named
+    not_found     the shell did not know a command
+    """
+
+    text: str
+    complaint: Complaint
+    finished: bool | None
+    told_idle: bool
+    told_busy: bool
+    repeated: bool
+    left_out: bool
+    unfinished: bool
+    rest_in: str
+    not_found: bool
+
+
+def offer(messages: Sequence[ChatMessage]) -> Offer | None:
+    """From the first message that teaches a form; None when there is none."""
+    for message in messages:
+        form = taught(message.content) if message.role != "assistant" else None
+        if form is not None:
+            block = message.content.partition("you can use these commands")[2].partition("\n\n")[0]
+            return Offer(form, frozenset(_HELPER.findall(block)))
+    return None
+
+
+def signs(text: str, form: Form) -> Signs:
+    lines = [match["rest"].strip() for match in _PROMPT_LINE.finditer(text)]
+    told_busy = bool(_BUSY.search(text))
+    told_idle = bool(_IDLE.search(text)) and not told_busy
+    back = (not lines[-1]) if lines else None
+    return Signs(
+        text=text,
+        complaint=complaint(text, form),
+        finished=False if told_busy else True if told_idle else back,
+        told_idle=told_idle,
+        told_busy=told_busy,
+        repeated=bool(_REPEATED.search(text)),
+        left_out=bool(_LEFT_OUT.search(text)),
+        unfinished=bool(_UNFINISHED.search(text)),
+        rest_in=_rest_in(text),
+        not_found="command not found" in text or ": not found" in text,
+    )
+
+
+def complaint(text: str, form: Form) -> Complaint:
+    """Only the beginning counts: a terminal may print such words too."""
+    head = text.lstrip()[:600]
+    match = _COMPLAINT.search(head)
+    if match is None or _PROMPT_LINE.search(head[: match.start()]):
+        return ""
+    if shows(form, text):
+        return "shown"
+    return "named" if _NAMED.search(head[match.end() :]) else "vague"
+
+
+def names_as_open(text: str, step: Step) -> bool:
+    """Whether some line says that this step's requirement is open."""
+    return any(_OPEN.search(line) and _names(line, step) for line in text.splitlines())
+
+
+def lists(text: str, step: Step) -> bool:
+    """Whether the step's requirement stands in a list, on a line of its own."""
+    return any(_names(item, step) for item in _LIST_ITEM.findall(text))
+
+
+def _names(line: str, step: Step) -> bool:
+    return any(re.search(rf"(?<![\w/.-]){re.escape(name)}(?![\w/-]|\.\w)", line) for name in step.names)
+
+
+def _rest_in(text: str) -> str:
+    for line in text.splitlines():
+        match = _PLACE_OF_REST.search(line) if _CUT.search(line) else None
+        if match:
+            return match[1]
+    return ""
