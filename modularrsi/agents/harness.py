@@ -116,4 +116,5 @@ class HarnessAgent:
             agent_version=self._harness.digest[:12],
             model_name=self._gateway.model_name("solver"),
             redact=self._redactor.text,
+            extra={"simulated": True} if self._gateway.simulated("solver") else None,
         )

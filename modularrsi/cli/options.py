@@ -8,7 +8,10 @@ from typing import Annotated
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
-Model = Annotated[str | None, typer.Option("--model", "-m", help="The model's name, as its endpoint knows it.")]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", "-m", help="The model's name, as its endpoint knows it; `simulated` needs no endpoint."),
+]
 BaseUrl = Annotated[
     str | None,
     typer.Option("--base-url", envvar="OPENAI_BASE_URL", help="The endpoint, if it is not OpenAI's own: https://host/v1."),

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 _SHOWN = 12
+SIMULATED_NOTE = "SIMULATED: the numbers are the harness's under the simulated model, and no real model's"
 
 
 class Progress:
@@ -104,6 +105,8 @@ def finished_line(result: Any) -> Text:
 def print_report(report: Any) -> None:
     """The end of a run, on standard output."""
     console = Console(highlight=False, soft_wrap=True)
+    if report.simulated:
+        console.print(SIMULATED_NOTE, style="bold magenta")
     table = Table(box=None, pad_edge=False)
     for heading in ("task", "rewards", "group"):
         table.add_column(heading)

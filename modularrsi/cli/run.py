@@ -32,6 +32,7 @@ def run(
     max_output_tokens: opt.MaxOutputTokens = None,
     context_tokens: opt.ContextTokens = None,
     models: opt.Models = None,
+    simulate: opt.Simulate = [],  # noqa: B006
     max_turns: opt.MaxTurns = 200,
     timeout_multiplier: opt.TimeoutMultiplier = 1.0,
     library: opt.Library = None,
@@ -52,8 +53,8 @@ def run(
         tasks=tuple(tasks), agent=agent, attempts=attempts, concurrency=concurrency, sandbox=sandbox, cage=cage,
         model=model, base_url=base_url, api_key_env=api_key_env or None, temperature=temperature,
         reasoning_effort=reasoning_effort, max_output_tokens=max_output_tokens, context_tokens=context_tokens,
-        models_file=models, max_turns=max_turns, timeout_multiplier=timeout_multiplier, library=library,
-        composition=composition, max_cost_usd=max_cost, max_tokens=max_tokens, max_calls=max_calls, name=name,
+        models_file=models, simulate=tuple(simulate), max_turns=max_turns, timeout_multiplier=timeout_multiplier,
+        library=library, composition=composition, max_cost_usd=max_cost, max_tokens=max_tokens, max_calls=max_calls, name=name,
         new=new, retry_unscored=retry == "unscored", allow_no_cage=no_cage, allow_no_isolation=no_isolation,
         runs_dir=runs_dir,
     )

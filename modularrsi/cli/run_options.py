@@ -43,6 +43,11 @@ ReasoningEffort = Annotated[str | None, typer.Option(help="Sent only if given.")
 MaxOutputTokens = Annotated[int | None, typer.Option(min=1, help="Of one reply.")]
 ContextTokens = Annotated[int | None, typer.Option(min=1, help="The model's window.")]
 Models = Annotated[Path | None, typer.Option(help="A TOML file with [models.…] tables, instead of --model.")]
+Simulate = Annotated[
+    list[str],
+    typer.Option("--simulate", metavar="KEY=VALUE",
+                 help="Sets --model simulated: seed=7, habits=none, habits.early_completion=1 … Repeatable."),
+]
 MaxTurns = Annotated[int, typer.Option(min=1, help="Turns of one rollout.")]
 TimeoutMultiplier = Annotated[
     float, typer.Option(min=0.01, max=10_000, help="Times every time limit of the tasks.")

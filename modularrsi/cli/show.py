@@ -11,7 +11,7 @@ from rich.console import Console
 from modularrsi.cli.lazy import load
 from modularrsi.cli.options import Json
 from modularrsi.cli.output import print_json
-from modularrsi.cli.progress import print_report
+from modularrsi.cli.progress import SIMULATED_NOTE, print_report
 from modularrsi.errors import UserError
 
 
@@ -30,7 +30,8 @@ def show(
         return
     if as_json:
         documents = found.documents if step is None else [_only(document, step) for document in found.documents]
-        print_json({"rollout": found.rollout, "trajectories": documents})
+        simulated = any(document.get("extra", {}).get("simulated") for document in found.documents)
+        print_json({"simulated": simulated, "rollout": found.rollout, "trajectories": documents})
         return
     load("cli.trajectory").render(found, Console(highlight=False, soft_wrap=True), step, full)
 
@@ -53,6 +54,8 @@ def verify(run: Annotated[Path, typer.Argument(help="A run's folder.")], as_json
         for problem in problems:
             console.print(f"{problem.where}: {problem.message}", style="red", markup=False)
         console.print("verified: chain, digests and rewards agree" if not problems else f"{len(problems)} problems")
+        if load("runs.report").is_simulated(load("runs.folder").read_state(run) or load("runs.state").RunState()):
+            console.print(SIMULATED_NOTE, style="bold magenta")
     if problems:
         raise typer.Exit(1)
 

@@ -30,7 +30,8 @@ def render(found: Any, console: Console, step: int | None, full: bool) -> None:
     for number, trajectory in enumerate(found.trajectories, 1):
         title = trajectory.agent or "agent"
         more = f" · step {number} of {len(found.trajectories)}" if len(found.trajectories) > 1 else ""
-        head = f"{title} {trajectory.version} · {trajectory.model or 'no model'}{more}"
+        simulated = " · SIMULATED" if trajectory.model.startswith("simulated") else ""
+        head = f"{title} {trajectory.version} · {trajectory.model or 'no model'}{simulated}{more}"
         console.print(Rule(Text(head), align="left"))
         for part in _chosen(trajectory, step):
             console.print(_step(part, full or step is not None))

@@ -105,6 +105,10 @@ class Gateway:
     def model_name(self, role: str) -> str:
         return self._line(role).settings.model
 
+    def simulated(self, role: str) -> bool:
+        """Whether the product's own simulator answers for it."""
+        return self._line(role).settings.simulated
+
     def context_tokens(self, role: str) -> int:
         """The model's window; a million when the settings do not say."""
         return self._line(role).settings.context_tokens or UNKNOWN_CONTEXT

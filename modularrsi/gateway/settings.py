@@ -29,6 +29,8 @@ ModelRole = Literal["solver", "analyst", "editor", "reviewer", "composer"]
 ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
 OPENAI_URL = "https://api.openai.com/v1"
 UNKNOWN_CONTEXT = 1_000_000
+SIMULATED = "simulated"
+"""How the names of the product's own simulated models begin. The simulator serves no other, so a name tells."""
 
 # What the engine says itself; `extra` must not say it again.
 _OWN_PARAMETERS = frozenset({
@@ -59,7 +61,7 @@ class ModelSettings:
     requests_per_minute, tokens_per_minute, concurrency
                           limits of this model at this service, shared by all roles that use it; None = no limit
     simulated             the service is the product's own simulator: it is told scope, role and purpose of a call
-                          in headers. No other service is
+                          in headers, and no other service is. Follows from the model's name
     """
 
     model: str
@@ -98,7 +100,7 @@ class ModelSettings:
 
     def describe(self) -> dict[str, Any]:
         """For the certificate: everything that is set. There is no key in it, only where it is found."""
-        return {name: value for name, value in asdict(self).items() if value not in (None, {})}
+        return {name: value for name, value in asdict(self).items() if value not in (None, {}) and value is not False}
 
     @property
     def output_limit_name(self) -> str:
@@ -137,7 +139,11 @@ def model_settings(table: Mapping[str, Any], where: str) -> ModelSettings:
         raise UserError(f'{where}.model is missing; name the model, for example model = "gpt-5-mini"')
     for name, value in table.items():
         _check(name, value, f"{where}.{name}")
-    settings = ModelSettings(**{**table, "extra": dict(table.get("extra", {}))})
+    simulated = str(table["model"]).partition("-")[0] == SIMULATED
+    if table.get("simulated", simulated) is not simulated:
+        raise UserError(f"{where}.simulated contradicts the model's name: the simulator's models, and no others, are "
+                        f"called {SIMULATED} or {SIMULATED}-ROLE; leave the field out")
+    settings = ModelSettings(**{**table, "extra": dict(table.get("extra", {})), "simulated": simulated})
     _check_url(settings, where)
     return settings
 

@@ -14,7 +14,7 @@ from modularrsi.errors import Failure, UserError
 from modularrsi.redact import Redactor
 from modularrsi.rollout.plan import RolloutPlan
 from modularrsi.rollout.result import RolloutResult
-from modularrsi.runs.acting import Acting
+from modularrsi.runs.acting import Acting, Scene
 from modularrsi.runs.contract import Contract, task_digests, versions
 from modularrsi.runs.execute import Machinery, execute
 from modularrsi.runs.folder import open_run
@@ -109,7 +109,7 @@ async def _run(prepared: _Prepared, name: str, store: RunStore, listener: Listen
     listener.planned(len(plans), len(state.finished))
     redactor = Redactor([*prepared.acting.secrets(), *(value for task in prepared.tasks for value in task.host_values)])
     async with AsyncExitStack() as stack:
-        agent = await prepared.acting.agent(stack, store, redactor, listener.model_event, name)
+        agent = await prepared.acting.agent(stack, store, Scene(name, prepared.tasks, redactor, listener.model_event))
         machinery = Machinery(
             agent=agent,
             make_sandbox=lambda spec: _sandbox(prepared.place.kind, spec),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from modularrsi.gateway.settings import SIMULATED
 from modularrsi.rollout.result import RolloutResult
 from modularrsi.runs.state import RunState
 
@@ -23,7 +24,8 @@ class TaskRow:
 class Report:
     """Totals of a run. `mean_reward` is over scored rollouts (None when there is none); `worst_case` counts every
     unscored one as 0, so the truth lies between the two. Tokens and cost are None as soon as one part is unknown.
-    `stopped` says why the run that has just ended is not complete."""
+    `stopped` says why the run that has just ended is not complete. `simulated`: the simulated model played, so the
+    numbers are a measurement of the harness under it, and say nothing about any other model."""
 
     run: str
     complete: bool
@@ -39,6 +41,7 @@ class Report:
     tasks: tuple[TaskRow, ...]
     rollouts: tuple[Mapping[str, Any], ...]
     stopped: str = ""
+    simulated: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,7 +66,14 @@ def report(run: str, state: RunState, stopped: str = "") -> Report:
         tasks=tuple(_rows(state)),
         rollouts=tuple(_brief(result) for result in results),
         stopped=stopped,
+        simulated=is_simulated(state),
     )
+
+
+def is_simulated(state: RunState) -> bool:
+    """Whether any model of the run is the product's simulator; its name tells."""
+    models: Mapping[str, Any] = state.contract.get("models", {})
+    return any(str(settings.get("model", "")).startswith(SIMULATED) for settings in models.values())
 
 
 def group_kind(rewards: Iterable[float | None]) -> str:

@@ -26,6 +26,7 @@ class RunRequest:
     max_output_tokens: int | None = None
     context_tokens: int | None = None
     models_file: Path | None = None
+    simulate: tuple[str, ...] = ()
     max_turns: int = 200
     timeout_multiplier: float = 1.0
     library: Path | None = None

@@ -22,6 +22,8 @@ _FOUND = re.compile(r"Found: (\w+) = (\S+?)\.?(?=\s|$)")
 HANDOVER = "[hand-over]"
 
 MOST_TYPOS = 5
+_FREE = {"poll": 0, "typo": 1, "look": 1, "narrow": 1, "redo": 1, "clear": 1, "claim": 2, "wait": 10}
+"""How often a step can be met with this kind of reply before another one counts as wasted."""
 
 
 def mark(number: int, total: int, kind: str) -> str:
@@ -100,10 +102,7 @@ def _own(memory: Memory, text: str, after: str, form: Form) -> None:
 def _count(memory: Memory, number: int, kind: str) -> None:
     memory.last = (number, kind)
     memory.counts[number, kind] += 1
-    again = memory.counts[number, kind] > 1
-    if kind == "poll" or (kind in ("typo", "look", "narrow", "redo", "clear") and again):
-        memory.wasted += 1
-    if (kind == "claim" and memory.counts[number, kind] > 2) or (kind == "wait" and memory.counts[number, kind] > 10):
+    if kind in _FREE and memory.counts[number, kind] > _FREE[kind]:
         memory.wasted += 1
 
 

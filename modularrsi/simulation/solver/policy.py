@@ -25,7 +25,9 @@ from modularrsi.simulation.solver.walkthrough import Step, Walkthrough
 from modularrsi.tasks.model import Task
 
 GUESS = "unknown"
-MOST_WAITS = 20
+MOST_WAITS = 14
+LONGEST_WAIT = 10.0
+"""Seconds. Waits double from half a second up to this."""
 _POLLS = 3
 _LOOKS = 2
 _REPEATS = {"vague": 0.9, "named": 0.5, "shown": 0.0, "": 0.0}
@@ -113,9 +115,10 @@ class _Turn:
         number, kind = self.memory.last
         if kind in ("", "claim", "unended") or self.signs.complaint:
             return None
-        if self.signs.finished is False and self.memory.counts[number, "wait"] < MOST_WAITS:
-            longest = 10.0 if self.signs.told_busy else 1.0
-            return Move("wait", number, (("", longest),), "It still runs; I wait.")
+        waits = self.memory.counts[number, "wait"]
+        if self.signs.finished is False and waits < MOST_WAITS:
+            time = LONGEST_WAIT if self.signs.told_busy else min(LONGEST_WAIT, 0.5 * 2**waits)
+            return Move("wait", number, (("", time),), "It still runs; I wait.")
         if kind in ("look", "narrow", "do", "redo", "poll") and not self.signs.told_idle and self._polls(number):
             return Move("poll", number, (("", 0.5),), "Perhaps it still runs; I wait a little.")
         return None

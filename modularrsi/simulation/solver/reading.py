@@ -50,8 +50,9 @@ _PLACE_OF_REST = re.compile(
 )
 _UNFINISHED = re.compile(r"waiting for the rest of (your|the) input|still open\. Finish it", re.IGNORECASE)
 _PROMPT_LINE = re.compile(
-    r"^(?:[\w.-]+@[\w.-]+:[^#$\n]*|[/~][^#$\n ]* |(?:bash|sh)-[\d.]+)[#$](?P<rest>[^\n]*)$", re.MULTILINE
+    r"^(?:.*\b[\w.-]+@[\w.-]+:[^#$\n]*|[/~][^#$\n ]* |(?:bash|sh)-[\d.]+)[#$](?P<rest>[^\n]*)$", re.MULTILINE
 )
+"""A shell's prompt and what is typed after it. The prompt can follow output that ended without a line break."""
 _LIST_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)]|\[.?\])\s+(.+)$", re.MULTILINE)
 _HELPER = re.compile(r"^\s*-\s*(\w+):", re.MULTILINE)
 

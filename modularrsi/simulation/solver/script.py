@@ -7,12 +7,15 @@ would end or change an interactive shell (`set -e`, `exit` at the end) is left o
 
 from __future__ import annotations
 
+import base64
 import re
 import shlex
 import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from modularrsi.simulation.solver.walkthrough import Step, Walkthrough, paths_in
+from modularrsi.simulation.solver.walkthrough import FILE, Step, Walkthrough, paths_in
 
 _HEREDOC = re.compile(
     r"""\A(?:cat\s+>\s*(?P<a>\S+)\s+<<\s*(?P<qa>['"]?)(?P<ea>\w+)(?P=qa)|"""
@@ -23,19 +26,23 @@ _PLAIN_PATH = re.compile(r"[\w./+@%-]+")
 _SHELL_ONLY = re.compile(r"^\s*(set\s+[-+]\S+.*|exit(\s+\d+)?|shopt\b.*)$")
 _WHOLE = re.compile(r"(?m)^\s*(trap|exec)\b|\bexit\b|\breturn\b|\$0\b|BASH_SOURCE|\$[@*#1-9]|/solution/|\bdirname\b")
 _CHORE = re.compile(r"^\s*(cd|mkdir|export|umask|source|\.|sleep|true|:)\b|^\s*\w+=\S*\s*$")
-_PLACE = "/tmp/solve.sh"
+_SOLUTION = "/solution"
 
 
-def read_script(path: Path) -> Walkthrough:
-    """The way of a reference solution. Files beside it are written first where it names them."""
+def read_script(path: Path, env: Mapping[str, str] | None = None) -> Walkthrough:
+    """The way of a reference solution; `env` are variables that it is given and an agent is not."""
     text = path.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n")
     statements = split(text)
-    if statements is None or any(_WHOLE.search(_code(statement)) for statement in statements):
-        return _as_a_whole(text)
-    steps: list[Step] = []
-    for statement in statements:
-        steps.append(_step(len(steps) + 1, statement))
-    return Walkthrough(tuple(steps)) if steps else _as_a_whole(text)
+    if not statements or any(_WHOLE.search(_code(statement)) for statement in statements):
+        statements = None
+    given = [f"export {name}={shlex.quote(value)}" for name, value in (env or {}).items()]
+    if statements is None:
+        return _numbered([*map(_step, given), *_as_a_whole(text, path.parent)])
+    return _numbered(list(map(_step, [*given, *statements])))
+
+
+def _numbered(steps: Sequence[Step]) -> Walkthrough:
+    return Walkthrough(tuple(replace(step, number=number) for number, step in enumerate(steps, 1)))
 
 
 def split(text: str) -> list[str] | None:
@@ -71,25 +78,36 @@ def _code(statement: str) -> str:
     return re.sub(r"'[^']*'", "''", text)
 
 
-def _step(number: int, statement: str) -> Step:
+def _step(statement: str) -> Step:
     match = _HEREDOC.match(statement + "\n")
     if match and match["end"] in (match["ea"], match["eb"]):
         path, body = match["a"] or match["b"], match["body"] or ""
         literal = bool(match["qa"] or match["qb"]) or not re.search(r"[$`\\]", body)
         if literal and _PLAIN_PATH.fullmatch(path):
-            return Step(number, "write", path, f"write {path}", content=body, names=(path,))
+            return _file(path, body)
     first = statement.strip().splitlines()[0][:60]
-    return Step(
-        number, "run", statement, f"run `{first}`", chore=bool(_CHORE.match(statement)) and "\n" not in statement,
-        names=paths_in(statement),
-    )  # fmt: skip
+    chore = bool(_CHORE.match(statement)) and "\n" not in statement
+    return Step(0, "run", statement, f"run `{first}`", chore=chore, names=paths_in(statement))
 
 
-def _as_a_whole(text: str) -> Walkthrough:
-    command = f"bash {shlex.quote(_PLACE)}"
-    return Walkthrough(
-        (
-            Step(1, "write", _PLACE, "write the script", content=text, chore=True, names=(_PLACE,)),
-            Step(2, "run", command, "run the script", names=paths_in(text)),
-        )
-    )
+def _as_a_whole(text: str, folder: Path) -> list[Step]:
+    """Files that it finds beside itself (`/solution/…`) are put there first; they are of the solution, not the task."""
+    place = f"{_SOLUTION}/solve.sh" if _SOLUTION in text or "BASH_SOURCE" in text or "$0" in text else "/tmp/solve.sh"
+    beside = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in (FILE, "solve.sh")]
+    steps = [_copied(path, f"{_SOLUTION}/{path.relative_to(folder)}") for path in beside if place.startswith(_SOLUTION)]
+    steps.append(replace(_file(place, text), chore=True))
+    return [*steps, Step(0, "run", f"bash {place}", "run the script", names=paths_in(text))]
+
+
+def _file(path: str, content: str) -> Step:
+    return Step(0, "write", path, f"write {path}", content=content, names=(path,))
+
+
+def _copied(path: Path, target: str) -> Step:
+    try:
+        return replace(_file(target, path.read_text(encoding="utf-8")), chore=True)
+    except UnicodeDecodeError:
+        coded = base64.b64encode(path.read_bytes()).decode()
+        folder = shlex.quote(target.rpartition("/")[0])
+        command = f"mkdir -p {folder} && base64 -d > {shlex.quote(target)} <<'EOF'\n{coded}\nEOF"
+        return Step(0, "run", command, f"write {target}", chore=True)

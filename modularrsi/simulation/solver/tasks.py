@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from modularrsi.simulation.question import CannotAnswer, Question
 from modularrsi.simulation.solver.script import read_script
 from modularrsi.simulation.solver.walkthrough import FILE, Walkthrough, read_walkthrough
 from modularrsi.tasks.model import Task
+
+_Place = tuple[Task, Path]
+"""A task, and the folder of the solution (of one of its steps) that is asked for."""
 
 
 class Ways:
@@ -25,33 +28,34 @@ class Ways:
 
         Raises CannotAnswer when neither tells, and for a task without a solution.
         """
-        folder = self._by_scope(question.scope) or self._by_text(question)
-        if folder is None:
+        place = self._by_scope(question.scope) or self._by_text(question)
+        if place is None:
             known = ", ".join(sorted(self._tasks)[:5]) or "none"
             raise CannotAnswer(f"the simulator does not know the task of this request (scope {question.scope!r}); "
                                f"it knows: {known}. Name the tasks' folders when you start it")
+        task, folder = place
         with self._lock:
             if folder not in self._read:
-                self._read[folder] = _read(folder)
+                self._read[folder] = _read(folder, task.solution_env)
             return self._read[folder]
 
-    def _by_scope(self, scope: str) -> Path | None:
+    def _by_scope(self, scope: str) -> _Place | None:
         name, _, rest = scope.rpartition("/")[0].rpartition("/")
         task = self._tasks.get(name)
         if task is None or not rest:
             return None
         number = scope.rpartition("/")[2]
-        return _folder(task, int(number) if number.isdigit() else 0)
+        return task, _folder(task, int(number) if number.isdigit() else 0)
 
-    def _by_text(self, question: Question) -> Path | None:
+    def _by_text(self, question: Question) -> _Place | None:
         """The longest instruction that stands in the messages."""
         text = _flat(question.text)
-        best: tuple[int, Path] | None = None
+        best: tuple[int, _Place] | None = None
         for task in self._tasks.values():
             for number, instruction in enumerate([step.instruction for step in task.steps] or [task.instruction]):
                 flat = _flat(instruction)
                 if flat and flat in text and (best is None or len(flat) > best[0]):
-                    best = (len(flat), _folder(task, number))
+                    best = (len(flat), (task, _folder(task, number)))
         return best[1] if best else None
 
 
@@ -63,11 +67,12 @@ def _folder(task: Task, number: int) -> Path:
     return task.path / "solution"
 
 
-def _read(folder: Path) -> Walkthrough:
+def _read(folder: Path, env: Mapping[str, str]) -> Walkthrough:
+    """`env`: variables that only the reference solution is given (`[solution.env]` of the task)."""
     if (folder / FILE).is_file():
         return read_walkthrough(folder / FILE)
     if (folder / "solve.sh").is_file():
-        return read_script(folder / "solve.sh")
+        return read_script(folder / "solve.sh", env)
     raise CannotAnswer(f"{folder}: the task has no reference solution (solve.sh or {FILE}), which the simulated solver "
                        "plays")
 
