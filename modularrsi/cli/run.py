@@ -54,7 +54,8 @@ def run(
         model=model, base_url=base_url, api_key_env=api_key_env or None, temperature=temperature,
         reasoning_effort=reasoning_effort, max_output_tokens=max_output_tokens, context_tokens=context_tokens,
         models_file=models, simulate=tuple(simulate), max_turns=max_turns, timeout_multiplier=timeout_multiplier,
-        library=library, composition=composition, max_cost_usd=max_cost, max_tokens=max_tokens, max_calls=max_calls, name=name,
+        library=library, composition=composition,
+        max_cost_usd=max_cost, max_tokens=max_tokens, max_calls=max_calls, name=name,
         new=new, retry_unscored=retry == "unscored", allow_no_cage=no_cage, allow_no_isolation=no_isolation,
         runs_dir=runs_dir,
     )
