@@ -67,7 +67,7 @@ HABITS: dict[str, Habit] = {
             "a line that says that the shell is idle; a line that says that it is busy makes one long wait of many "
             "short ones",
             "observation",
-            "three of 23 recorded runs of a 1.5B model; silent hang against interactive wait: Decepticon#498",
+            "a silent hang taken for an interactive wait: Decepticon#498; one of 23 recorded runs of a 1.5B model",
         ),
         Habit(
             "repeated_command", 0.15, "each command",
@@ -75,7 +75,8 @@ HABITS: dict[str, Habit] = {
             "leaves that step out",
             "feedback that says that the command was sent before or keeps failing",
             "agent_loop",
-            "loops on a failing command in recorded runs; loop detectors: tolokaforge#1141, stella#3292",
+            "8 of 23 recorded runs of a 1.5B model sent the same commands twice running; loop detectors: "
+            "tolokaforge#1141, stella#3292",
         ),
         Habit(
             "forgets_after_compression", 0.40, "each requirement still open at a hand-over of the context",
@@ -97,7 +98,7 @@ HABITS: dict[str, Habit] = {
             "lands on the same line",
             "a route that finishes the line",
             "tools",
-            "the warning about missing line breaks is among the commonest in recorded runs of Terminus-2",
+            "Terminus-2's parser has a warning of its own for it; seen in one of 23 recorded runs of a 1.5B model",
         ),
     )
 }
