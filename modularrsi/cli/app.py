@@ -11,7 +11,7 @@ import sys
 import typer
 from rich.console import Console
 
-from modularrsi.cli import doctor, run, show
+from modularrsi.cli import doctor, run, show, simulate
 from modularrsi.errors import ModularRSIError, StoreError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command("run")(run.run)
 app.command("show")(show.show)
 app.command("verify")(show.verify)
 app.command("doctor")(doctor.doctor)
+app.command("simulate")(simulate.simulate)
 
 
 def main() -> None:

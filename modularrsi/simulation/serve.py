@@ -1,0 +1,57 @@
+"""The simulator on its own: settings and tasks in, a service until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import signal
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from modularrsi.errors import UserError
+from modularrsi.simulation.brain import Brain
+from modularrsi.simulation.server import SimulatorServer
+from modularrsi.simulation.settings import Simulation, overlay, parse_assignments, read_simulation
+from modularrsi.tasks.load import find_tasks
+
+
+def settings_from(file: Path | None, assignments: Sequence[str]) -> Simulation:
+    """The table `simulation` of a file, with KEY=VALUE on top. Raises UserError."""
+    table: dict[str, Any] = {}
+    if file is not None:
+        try:
+            content = tomllib.loads(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{file}: cannot be read: {error}") from error
+        except tomllib.TOMLDecodeError as error:
+            raise UserError(f"{file}: not TOML: {error}") from error
+        if not isinstance(content.get("simulation"), dict):
+            raise UserError(f"{file}: has no table [simulation]")
+        table = content["simulation"]
+    return read_simulation(overlay(table, parse_assignments(assignments)), f"{file or 'command line'}: simulation")
+
+
+async def serve(
+    simulation: Simulation, tasks: Sequence[Path], host: str, port: int, say: Callable[[str], None]
+) -> None:
+    """Until SIGINT or SIGTERM. Raises UserError for tasks that cannot be read and an address that cannot be had."""
+    brain = Brain(simulation, find_tasks(tasks) if tasks else [])
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    if not _local(host):
+        say(f"warning: {host} can be reached from elsewhere; no password is asked, and replies show solutions of tasks")
+    async with SimulatorServer(brain, simulation, host=host, port=port) as server:
+        say(server.url)
+        await stop.wait()
+
+
+def _local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
