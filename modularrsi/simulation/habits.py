@@ -94,10 +94,10 @@ HABITS: dict[str, Habit] = {
         ),
         Habit(
             "ignores_warning", 0.10, "each command",
-            "leaves out the line break that runs the command, and does not heed the warning about it: the next command "
-            "lands on the same line",
-            "a route that finishes the line",
-            "tools",
+            "leaves out the line break that runs the command, and does not heed the parser's warning about it: the "
+            "next command lands on the same line",
+            "feedback that says plainly that a line was typed and not run: then it presses Enter",
+            "agent_loop",
             "Terminus-2's parser has a warning of its own for it; seen in one of 23 recorded runs of a 1.5B model",
         ),
     )

@@ -29,6 +29,7 @@ MOST_WAITS = 14
 LONGEST_WAIT = 10.0
 """Seconds. Waits double from half a second up to this."""
 _POLLS = 3
+_MAY_POLL = ("look", "narrow", "do", "redo", "enter", "poll")
 _LOOKS = 2
 _REPEATS = {"vague": 0.9, "named": 0.5, "shown": 0.0, "": 0.0}
 """How likely an unreadable reply is followed by another, by how well the complaint says what was wrong."""
@@ -42,7 +43,7 @@ class Move:
     typo          a step with its command mistyped           unended   a step without the Enter that runs it
     twice         a draft, then the step                     poll      empty keystrokes though nothing runs
     wait          empty keystrokes while something runs      clear     C-c, for the shell waits for more input
-    claim         the task is complete
+    enter         the Enter that a line lacked               claim     the task is complete
     """
 
     kind: str
@@ -104,12 +105,19 @@ class _Turn:
     def _move(self) -> Move:
         if self.memory.wasted >= self.simulation.patience:
             return Move("claim", 0, says="This leads nowhere; it will have to do.")
-        return self._unfinished() or self._waiting() or self._mistyped_again() or self._next()
+        first = self._unfinished() or self._enter() or self._waiting() or self._mistyped_again()
+        return first or self._next()
 
     def _unfinished(self) -> Move | None:
         if not self.signs.unfinished or self.memory.counts[self.memory.last[0], "clear"] >= 2:
             return None
         return Move("clear", self.memory.last[0], (("C-c", moves.QUICK),), "The shell waits for more; I give that up.")
+
+    def _enter(self) -> Move | None:
+        number, kind = self.memory.last
+        if kind != "unended" or not self.signs.not_run or self.signs.complaint:
+            return None
+        return Move("enter", number, (("\n", moves.seconds(self.walk.steps[number - 1])),), "I press Enter.")
 
     def _waiting(self) -> Move | None:
         number, kind = self.memory.last
@@ -119,7 +127,7 @@ class _Turn:
         if self.signs.finished is False and waits < MOST_WAITS:
             time = LONGEST_WAIT if self.signs.told_busy else min(LONGEST_WAIT, 0.5 * 2**waits)
             return Move("wait", number, (("", time),), "It still runs; I wait.")
-        if kind in ("look", "narrow", "do", "redo", "poll") and not self.signs.told_idle and self._polls(number):
+        if kind in _MAY_POLL and not self.signs.told_idle and self._polls(number):
             return Move("poll", number, (("", 0.5),), "Perhaps it still runs; I wait a little.")
         return None
 

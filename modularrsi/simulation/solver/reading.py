@@ -45,6 +45,7 @@ _LEFT_OUT = re.compile(
     re.IGNORECASE,
 )
 _CUT = re.compile(r"left out|\bcut\b|omitted|truncated|not shown", re.IGNORECASE)
+_NOT_RUN = re.compile(r"press Enter\b|typed,? (but|and) not run|\b(was|is|were) not run\b|not been run", re.IGNORECASE)
 _PLACE_OF_REST = re.compile(
     r"(?:rest|full|whole|complete|everything|all of it)\b[^\n]{0,120}?(?<![\w.])(/[\w./+@-]*[\w+@-])", re.IGNORECASE
 )
@@ -75,6 +76,7 @@ class Signs:
     finished      True: the shell waits for a command; False: something runs; None: cannot be told
     told_idle, told_busy   the harness says so in words
     repeated      it says that a command was sent before
+    not_run       it says that a line was typed and not run
     left_out      it says that a part of the reply was not used
     unfinished    the shell waits for the rest of a quote or heredoc
     rest_in       the file in which a cut observation is whole; "" = none named
@@ -87,6 +89,7 @@ class Signs:
     told_idle: bool
     told_busy: bool
     repeated: bool
+    not_run: bool
     left_out: bool
     unfinished: bool
     rest_in: str
@@ -115,6 +118,7 @@ def signs(text: str, form: Form) -> Signs:
         told_idle=told_idle,
         told_busy=told_busy,
         repeated=bool(_REPEATED.search(text)),
+        not_run=bool(_NOT_RUN.search(text)),
         left_out=bool(_LEFT_OUT.search(text)),
         unfinished=bool(_UNFINISHED.search(text)),
         rest_in=_rest_in(text),

@@ -232,9 +232,19 @@ def test_told_what_was_left_out_it_sends_it_again(world: Callable[..., World]) -
 
 
 def test_a_line_is_left_without_its_enter(world: Callable[..., World]) -> None:
-    kinds = world("habits.ignores_warning=1")
-    kinds.play(competent)
-    assert "echo 4fa81c22 > /app/code.txt" in kinds.typed
+    hasty = world("habits.ignores_warning=1")
+    hasty.play(competent)
+    assert "echo 4fa81c22 > /app/code.txt" in hasty.typed
+    assert "\n" not in hasty.typed
+
+
+def test_told_that_a_line_was_not_run_it_presses_enter(world: Callable[..., World]) -> None:
+    hasty = world("habits.ignores_warning=1")
+    hasty.ask(PROMPT)
+    warned = hasty.ask(f"{PROMPT} cat /app/log\n{CODE}\n{PROMPT}")
+    assert any("does not end with a newline" in warning for warning in warned.warnings)
+    told = hasty.ask(f"[The line was typed but not run: press Enter.]\n\n{PROMPT} echo 4fa81c22 > /app/code.txt")
+    assert [command.keystrokes for command in told.commands] == ["\n"]
 
 
 def test_unreadable_replies_waste_patience(world: Callable[..., World]) -> None:

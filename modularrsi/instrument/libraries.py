@@ -1,0 +1,54 @@
+"""Copies of the seed library with functions added, replaced and activated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness.loader import DEFAULT_COMPOSITION, read_tree, seed_library_path
+from harness.points import POINTS
+from modularrsi.errors import UserError
+from modularrsi.simulation.candidates import Candidate
+
+
+def grow(folder: Path, files: Mapping[str, str], activate: Mapping[str, Sequence[str]] | None = None) -> Path:
+    """Write a copy of the seed library to `folder`, which must not exist or be empty.
+
+    `files`: path in the library → source. `activate`: `module/point` → names: at a point for one function the (last)
+    name replaces it, at a point for many names are added; `-name` takes one out. Raises UserError.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise UserError(f"{folder} is not empty; name a folder that does not exist yet")
+    tree = read_tree(seed_library_path()) | {name: text.encode() for name, text in files.items()}
+    composition: dict[str, list[str]] = json.loads(tree[DEFAULT_COMPOSITION])
+    for point, names in (activate or {}).items():
+        composition[point] = _activated(point, composition.get(point, []), names)
+    tree[DEFAULT_COMPOSITION] = (json.dumps(composition, indent=2) + "\n").encode()
+    for name, data in tree.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder
+
+
+def with_candidates(folder: Path, candidates: Sequence[Candidate]) -> Path:
+    """The seed with these candidates applied, in order."""
+    files: dict[str, str] = {}
+    activate: dict[str, list[str]] = {}
+    for candidate in candidates:
+        files |= candidate.files
+        for point, names in candidate.activates.items():
+            activate.setdefault(point, []).extend(names)
+    return grow(folder, files, activate)
+
+
+def _activated(point: str, before: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Raises UserError for an unknown point."""
+    if point not in POINTS:
+        raise UserError(f"{point} is no point; there are {', '.join(POINTS)}")
+    out = {name[1:] for name in names if name.startswith("-")}
+    new = [name for name in names if not name.startswith("-")]
+    if POINTS[point].arity == "one":
+        return new[-1:] or list(before)
+    return list(dict.fromkeys([*(name for name in before if name not in out), *new]))
