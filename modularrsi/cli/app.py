@@ -11,7 +11,7 @@ import sys
 import typer
 from rich.console import Console
 
-from modularrsi.cli import doctor, run, show, simulate
+from modularrsi.cli import doctor, run, show, simulate, simulation
 from modularrsi.errors import ModularRSIError, StoreError
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app.command("show")(show.show)
 app.command("verify")(show.verify)
 app.command("doctor")(doctor.doctor)
 app.command("simulate")(simulate.simulate)
+app.add_typer(simulation.group, name="simulation")
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
     [simulation]
     seed = 7                      # same seed, same requests: same replies
     context_tokens = 32000        # a longer prompt is refused, as a service refuses it
-    patience = 8                  # wasted turns after which the solver gives up and declares the task complete
+    patience = 6                  # wasted turns after which the solver gives up and declares the task complete
 
     [simulation.habits]           # probabilities; or habits = "none" | "default"
     early_completion = 1.0
@@ -70,7 +70,7 @@ class Simulation:
 
     seed: int = 0
     context_tokens: int = 32_000
-    patience: int = 8
+    patience: int = 6
     habits: Mapping[str, float] = field(default_factory=habit_table.defaults)
     errors: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: {k: dict(v) for k, v in ERRORS.items()})
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -87,7 +87,7 @@ def read_simulation(table: Mapping[str, Any], where: str) -> Simulation:
     return Simulation(
         seed=_whole(table.get("seed", 0), f"{where}.seed", 0),
         context_tokens=_whole(table.get("context_tokens", 32_000), f"{where}.context_tokens", 256),
-        patience=_whole(table.get("patience", 8), f"{where}.patience", 1),
+        patience=_whole(table.get("patience", 6), f"{where}.patience", 1),
         habits=_habits(table.get("habits", {}), f"{where}.habits"),
         errors={role: _rates(table.get(role, {}), known, f"{where}.{role}") for role, known in ERRORS.items()},
         weights=_weights(table.get("weights", {}), f"{where}.weights"),
