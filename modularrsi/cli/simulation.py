@@ -15,7 +15,8 @@ from modularrsi.cli.options import Json
 from modularrsi.cli.output import print_json
 
 group = typer.Typer(
-    no_args_is_help=True, help="The simulated model as an instrument: its habits, planted defects, and what is measured."
+    no_args_is_help=True,
+    help="The simulated model as an instrument: its habits, planted defects, and what is measured.",
 )
 
 
@@ -76,7 +77,7 @@ def measure(
     out: Annotated[Path | None, typer.Option(help="Write the table to this file too.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure what each habit alone costs, and what the function that averts it gives back. Goes on where it stopped."""
+    """Measure what each habit alone costs, and what averting it gives back. Goes on where it stopped."""
     instrument, table = load("instrument.measure"), load("instrument.table")
     chosen = instrument.chosen(habit or [])
     plan = instrument.Plan(folder, count, attempts, concurrency, seed)

@@ -44,7 +44,7 @@ TRIALS: dict[str, Trial] = {
         Trial("lost_when_cut", 1.0, ("rest_in_file",)),
         Trial("idle_polling", 1.0, ("shell_status",)),
         Trial("repeated_command", 1.0, ("repeated_command",)),
-        Trial("forgets_after_compression", 1.0, ("requirement_list",), context_tokens=9_000),
+        Trial("forgets_after_compression", 1.0, ("requirement_list",), context_tokens=8_000),
         Trial("answers_twice", 1.0, ("json_tolerant",)),
         Trial("ignores_warning", 1.0, ("unfinished_line",)),
     )

@@ -54,7 +54,7 @@ def _row(row: Row) -> str:
 def _pair(pair: SameAndOther) -> str:
     return (
         f"A/A: of {pair.rollouts} rollouts, {pair.same_replies} had the same replies, word for word, in two runs under "
-        f"one seed; the difference of their rewards is {_shown(pair.equal)}. Under two seeds it is {_shown(pair.other)}."
+        f"one seed; the difference of their rewards is {_shown(pair.equal)}. Under two it is {_shown(pair.other)}."
     )
 
 
