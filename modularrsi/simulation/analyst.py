@@ -21,7 +21,10 @@ from modularrsi.simulation.chance import Chance
 from modularrsi.simulation.question import Answer, Question
 from modularrsi.simulation.replies import Role, field, functions
 
-_LINE = re.compile(r"^\s*[-*]\s*`?([a-z_]+)`?\s*(?:\((?:turns?|steps?)\s*([\d, ]+)\))?\s*:?[ \t]*(.*)$", re.MULTILINE)
+_LINE = re.compile(
+    r"^[ \t]*[-*][ \t]*[`*]*([a-z_]+)[`*]*[ \t]*(?:\((?:turns?|steps?)[ \t]*([\d, ]+)\))?[ \t]*:?[ \t]*(.*)$",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,18 +49,20 @@ class Editor(Role):
         return Answer(written[: len(written) // 2] if self.errs(chance, "unreadable") else written)
 
     def _possible(self, text: str, chance: Chance) -> list[Candidate]:
-        """What fits the request and has not been tried; anything of the module when the editor errs."""
+        """What fits the request and has not been tried; what does not fit when the editor errs."""
         module = field(text, "module") or field(text, "function").partition("/")[0]
         weighed = [one for one in of_module(module) if self._weights.get(one.name, 1.0) > 0]
         mend = self._mend(text, field(text, "function"))
-        if self.errs(chance, "off_target"):
-            return weighed
         wanted = set(re.split(r"[,\s]+", field(text, "signals")))
         fitting = [*mend, *(one for one in weighed if wanted & set(one.answers))] or _at_point(weighed, text)
+        if self.errs(chance, "off_target"):
+            return [one for one in weighed if one not in fitting] or weighed
         tried = set(re.findall(r"tried:\s*`?(\w+)", text))
-        if tried and not self.errs(chance, "ignores_verdict"):
-            return _untried(fitting, tried) or _untried(weighed, tried)
-        return fitting
+        if not tried:
+            return fitting
+        if self.errs(chance, "ignores_verdict"):
+            return [one for one in weighed if one.name in tried] or fitting
+        return _untried(fitting, tried) or _untried(weighed, tried)
 
     def _mend(self, text: str, function: str) -> Sequence[Candidate]:
         """The seed's source of the function, where the prompt shows another one."""

@@ -12,7 +12,11 @@ from modularrsi.simulation.chance import Chance
 from modularrsi.simulation.question import Answer, Question
 from modularrsi.simulation.settings import Simulation
 
-_FUNCTION_LINE = re.compile(r"^\s*[-*]\s*`?([a-z_]+/[a-z_]+/[A-Za-z_]\w*)`?\s*:?[ \t]*(.*)$", re.MULTILINE)
+_FUNCTION_LINE = re.compile(
+    r"^[ \t]*[-*][ \t]*[`*]*([a-z_]+/[a-z_]+/[A-Za-z_]\w*)[`*]*[ \t]*:?[ \t]*(.*)$", re.MULTILINE
+)
+"""No two neighbouring parts that match the same characters: prompts hold terminal output, and a line of 100,000
+stars must not cost the square of that."""
 
 
 class Role:
@@ -42,7 +46,7 @@ class Role:
 
 def field(text: str, name: str) -> str:
     """The value of a line `name: value`; "" when there is none."""
-    match = re.search(rf"^[ \t>*#-]*\**{re.escape(name)}\**[ \t]*:[ \t]*\**[ \t]*`?([^`\n*]*)", text, re.M | re.I)
+    match = re.search(rf"^[ \t>*#-]*{re.escape(name)}\**[ \t]*:[ \t]*\**[ \t]*`?([^`\n*]*)", text, re.M | re.I)
     return match[1].strip() if match else ""
 
 
