@@ -7,10 +7,10 @@ HARBOR_BASE_PYTHON ?= python3.12
 
 .PHONY: quickstart test test-all check setup system harbor-env benchmarks clean
 
-quickstart: setup system  ## set up, look at the machine, run tasks for real: no key, no Docker
+quickstart: setup system  ## set up, look at the machine, run the harness on real tasks: no key, no Docker
 	$(BIN)/modularrsi doctor || true
-	$(BIN)/modularrsi run evolution_pool/samples --agent nop
 	$(BIN)/modularrsi run evolution_pool/samples --agent oracle
+	$(BIN)/modularrsi run evolution_pool/samples --model simulated --attempts 3
 
 test: setup system  ## the default tests
 	$(PYTEST)

@@ -22,6 +22,9 @@ async def serving(
     settings: GatewaySettings, simulation: Simulation, tasks: Sequence[Task]
 ) -> AsyncIterator[GatewaySettings]:
     """The same settings, with the models of `URL` at the address where they are served meanwhile."""
+    if all(model.url != URL for model in settings.models.values()):
+        yield settings
+        return
     async with SimulatorServer(Brain(simulation, tasks), simulation) as server:
         models = settings.models.items()
         at = {role: replace(model, base_url=server.url) if model.url == URL else model for role, model in models}

@@ -19,6 +19,10 @@ from harness.points import POINTS
 from harness.registry import Tag
 from modularrsi.cli.app import app
 from modularrsi.gateway.settings import ModelSettings
+from modularrsi.instrument.defects import defects
+from modularrsi.instrument.measure import TRIALS
+from modularrsi.simulation.habits import HABITS
+from modularrsi.simulation.settings import ERRORS, FAULTS
 
 DOCS = ROOT / "docs"
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -83,13 +87,20 @@ def test_every_word_of_the_glossary_has_a_place_in_the_code() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_options_exist(page: Path) -> None:
-    group: Any = typer.main.get_command(app)
-    known = {name for command in group.commands.values() for option in command.params for name in option.opts}
+    known = set(options(typer.main.get_command(app)))
     commands = [line for block in blocks(page) for line in block.text.splitlines() if "modularrsi " in line]
     spoken = [code for code in inline_code(page) if code.startswith(("--", "modularrsi "))]
     for text in [*commands, *spoken]:
         for option in re.findall(r"(?<!\S)--[a-z][a-z-]+", text):
             assert option in known | FOREIGN | {"--help"}, f"{page.name}: {option} in {text}"
+
+
+def options(command: Any) -> Iterator[str]:
+    """Of a command and of all commands below it."""
+    for option in command.params:
+        yield from (*option.opts, *option.secondary_opts)
+    for inner in getattr(command, "commands", {}).values():
+        yield from options(inner)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
@@ -133,6 +144,36 @@ def test_fields_of_the_decorator() -> None:
 def test_fields_of_a_model() -> None:
     told = {name for row in table(DOCS / "models.md", "fields") for name in code_of(row[0])}
     assert told == {entry.name for entry in fields(ModelSettings)}
+
+
+def test_habits_of_the_simulated_solver() -> None:
+    told = {code_of(row[0])[0]: row[1:] for row in table(DOCS / "simulation.md", "habits")}
+    assert told.keys() == HABITS.keys()
+    for name, (probability, _, does, averted_by) in told.items():
+        assert float(probability) == HABITS[name].probability
+        assert (does, averted_by) == (HABITS[name].does, HABITS[name].averted_by)
+
+
+def test_faults_of_the_simulator() -> None:
+    told = {code_of(row[0])[0]: row[1] for row in table(DOCS / "simulation.md", "faults")}
+    assert told == FAULTS
+
+
+def test_error_rates_of_the_other_roles() -> None:
+    told = {code_of(row[0])[0]: row[1] for row in table(DOCS / "simulation.md", "errors")}
+    rates = {f"{role}.{kind}": rate for role, kinds in ERRORS.items() for kind, rate in kinds.items()}
+    assert {name: float(rate) for name, rate in told.items()} == rates
+
+
+def test_every_habit_is_in_the_measured_table() -> None:
+    told = [code_of(row[0])[0] for row in table(DOCS / "simulation.md", "measured")]
+    assert told == list(TRIALS) == list(HABITS)
+
+
+def test_every_planted_defect_is_told() -> None:
+    told = {code_of(row[0])[0]: (code_of(row[1])[0], row[2]) for row in table(DOCS / "simulation.md", "defects")}
+    single = {name: defect.faults[0] for name, defect in defects().items() if "+" not in name}
+    assert told == {name: (fault.function, fault.says) for name, fault in single.items()}
 
 
 def test_events() -> None:
