@@ -54,9 +54,9 @@ def verify(run: Annotated[Path, typer.Argument(help="A run's folder.")], as_json
         for problem in problems:
             console.print(f"{problem.where}: {problem.message}", style="red", markup=False)
         console.print("verified: chain, digests and rewards agree" if not problems else f"{len(problems)} problems")
-        if load("runs.report").is_simulated(load("runs.folder").read_state(run) or load("runs.state").RunState()):
-            console.print(SIMULATED_NOTE, style="bold magenta")
     if problems:
         raise typer.Exit(1)
+    if not as_json and load("runs.report").is_simulated(load("runs.folder").read_state(run)):
+        Console(highlight=False, soft_wrap=True).print(SIMULATED_NOTE, style="bold magenta")
 
 

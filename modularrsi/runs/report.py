@@ -70,9 +70,9 @@ def report(run: str, state: RunState, stopped: str = "") -> Report:
     )
 
 
-def is_simulated(state: RunState) -> bool:
+def is_simulated(state: RunState | None) -> bool:
     """Whether any model of the run is the product's simulator; its name tells."""
-    models: Mapping[str, Any] = state.contract.get("models", {})
+    models: Mapping[str, Any] = state.contract.get("models", {}) if state else {}
     return any(str(settings.get("model", "")).startswith(SIMULATED) for settings in models.values())
 
 

@@ -42,7 +42,7 @@ def test_the_place_of_a_call_is_told_to_the_simulator_alone() -> None:
     with OpenAIServer(echo) as server:
         use_gateway(server, ask)
         use_gateway(server, lambda g: g.complete("editor", user(), scope="r/1 ü\n", ordinal=3, purpose="fix"),
-              model={"simulated": True})  # fmt: skip
+              model={"model": "simulated"})  # fmt: skip
     plain, told = (request.headers for request in server.requests)
     assert not [name for name in plain if name.startswith("x-modularrsi")]
     assert told["x-modularrsi-scope"] == "r/1%20%C3%BC%0A"
