@@ -20,7 +20,8 @@ stars must not cost the square of that."""
 
 
 class Role:
-    """What the policies share: error rates, and luck that depends on the question's place and text alone."""
+    """What the policies share: error rates, and luck that depends on the question's place and text alone. Another call
+    with the same words has luck of its own."""
 
     name: str
 
@@ -30,7 +31,7 @@ class Role:
 
     def chance(self, question: Question) -> Chance:
         digest = hashlib.sha256(question.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        return Chance(self._seed).at(self.name, question.scope, digest)
+        return Chance(self._seed).at(self.name, question.scope, question.ordinal, digest)
 
     def errs(self, chance: Chance, kind: str) -> bool:
         return chance.happens(self._rates[kind], kind)

@@ -32,7 +32,7 @@ def test_the_overfitted_conform_so_that_only_a_review_can_refuse_them(name: str)
     assert [result for result in run_suite(entry(name).point, entry(name)) if not result.ok] == []
 
 
-@pytest.mark.parametrize(("name", "why"), [("wrong_signature", "the signature is"), ("unclosed", "syntax error")])
+@pytest.mark.parametrize(("name", "why"), [("find_by_name", "the signature is"), ("seen_paths", "syntax error")])
 def test_what_is_broken_on_the_page_does_not_load(name: str, why: str) -> None:
     with pytest.raises(LibraryError, match=why):
         grown(name)
@@ -41,9 +41,9 @@ def test_what_is_broken_on_the_page_does_not_load(name: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("name", "case", "why"),
     [
-        ("early_end", "asks_again_at_first", "stopped at the first"),
-        ("half_a_limit", "bounds_any_text", "bytes for a limit"),
-        ("undefined_name", "gives_a_reason", "NameError"),
+        ("give_up_early", "asks_again_at_first", "stopped at the first"),
+        ("beginning_only", "bounds_any_text", "bytes for a limit"),
+        ("last_command_ok", "gives_a_reason", "NameError"),
     ],
 )
 def test_what_is_broken_in_behaviour_fails_its_suite(name: str, case: str, why: str) -> None:

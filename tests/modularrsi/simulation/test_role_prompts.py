@@ -66,10 +66,10 @@ def test_an_editor_off_target_is_always_off_target() -> None:
 
 
 def test_an_editor_that_ignores_a_verdict_proposes_the_same_again() -> None:
-    refused = REQUEST + "tried: no_opinion\nrefused by conformance: it has none\n"
+    refused = REQUEST + "tried: second_look\nrefused by conformance: it has none\n"
     again = {proposed(ask("editor", refused, f"seed={seed}", "editor.ignores_verdict=1")) for seed in SEEDS}
-    assert again == {"no_opinion"}
-    assert "no_opinion" not in {proposed(ask("editor", refused, f"seed={seed}")) for seed in SEEDS}
+    assert again == {"second_look"}
+    assert "second_look" not in {proposed(ask("editor", refused, f"seed={seed}")) for seed in SEEDS}
 
 
 def test_an_editor_that_has_tried_everything_says_so() -> None:
