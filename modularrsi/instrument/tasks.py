@@ -1,7 +1,7 @@
 """Twenty small tasks, generated: five families in four variants, the same bytes each time.
 
-Each has a long log with a code in its middle (an observation limit cuts it out), a script of several lines that a shell
-would damage, a step that takes a second, and five requirements with a file each.
+Each has a log with a code in its middle (an observation limit of 10,000 bytes cuts it out of three of four), a script
+of several lines that a shell would damage, a step that takes a second, and five requirements with a file each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from modularrsi.instrument.families import FAMILIES, Family
 
 COUNT = 20
 _WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron")
-_LINES = (620, 700, 780, 860)
+_LINES = (620, 700, 780, 150)
+"""The last variant's log fits into an observation of 10,000 bytes; the others' do not."""
 
 _TOML = """\
 schema_version = "1.4"

@@ -40,7 +40,8 @@ HABITS: dict[str, Habit] = {
         ),
         Habit(
             "early_completion", 0.15, "each rollout",
-            "declares the task complete with a requirement open, and says yes when asked whether it is sure",
+            "declares the task complete with a requirement open; asked whether it is sure, it says yes in six of ten "
+            "rollouts",
             "feedback that names an open requirement, by a file or word of it: then it does that first",
             "completion",
             "15 of 20 failures of a recorded 1.5B model declared completion; stella#1477, #2663",
@@ -87,7 +88,8 @@ HABITS: dict[str, Habit] = {
         ),
         Habit(
             "answers_twice", 0.03, "each reply with commands",
-            "sends a draft (a look around) and then the reply that counts, and goes on as if the second had been used",
+            "sends a draft (a look around) and then the reply that counts, and goes on as if the second had been used; "
+            "a warning that there was more text is heeded every other time",
             "a grammar that takes the last of several replies; feedback that says which of them was left out",
             "tools",
             "a thought with an object first, then the answer: smolagents#1428 and probes of public parsers",

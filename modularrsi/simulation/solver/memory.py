@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from modularrsi.gateway.messages import ChatMessage
 from modularrsi.simulation.solver.forms import Form
-from modularrsi.simulation.solver.reading import complaint, names_as_open, signs
+from modularrsi.simulation.solver.reading import Signs, complaint, names_as_open, signs
 from modularrsi.simulation.solver.walkthrough import Step, Walkthrough
 
 MARK = re.compile(r"\(step (\d+) of \d+: ([a-z]+)\)")
@@ -39,6 +39,8 @@ class Memory:
     last           (step, kind) of the last reply that was used; (0, "") = none
     streak         replies in a row, up to now, that could not be read
     wasted         turns that brought nothing
+    warned         steps sent beside a draft, when it was said that there was more than one text
+    asked_sure     whether it was asked, after a claim of completion, if the task is really done
     named          steps that some prompt has called open
     since_handover texts since the context was handed over; "" = it was not
     """
@@ -51,6 +53,8 @@ class Memory:
     replies: int = 0
     streak: int = 0
     wasted: int = 0
+    warned: set[int] = field(default_factory=set[int])
+    asked_sure: bool = False
     named: set[int] = field(default_factory=set[int])
     since_handover: str = ""
 
@@ -95,8 +99,21 @@ def _own(memory: Memory, text: str, after: str, form: Form) -> None:
     if kind == "typo":
         if memory.counts[number, kind] >= MOST_TYPOS:
             memory.done.add(number)
-    elif kind in ("do", "redo", "unended") or (kind == "twice" and not signs(after, form).left_out):
+    elif kind == "claim":
+        memory.asked_sure |= signs(after, form).asked_sure
+    elif kind == "twice":
+        _twice(memory, number, signs(after, form))
+    elif kind in ("do", "redo", "unended"):
         memory.done.add(number)
+        memory.warned.discard(number)
+
+
+def _twice(memory: Memory, number: int, told: Signs) -> None:
+    """Done, as it seems, unless it is said that just this part was left out."""
+    if not told.left_out:
+        memory.done.add(number)
+    if told.extra_text:
+        memory.warned.add(number)
 
 
 def _count(memory: Memory, number: int, kind: str) -> None:

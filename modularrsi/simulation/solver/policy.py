@@ -31,6 +31,10 @@ LONGEST_WAIT = 10.0
 _POLLS = 3
 _MAY_POLL = ("look", "narrow", "do", "redo", "enter", "poll")
 _LOOKS = 2
+_HEEDS = 0.5
+"""How likely a general warning (there was text beside the reply) is heeded."""
+_THINKS_AGAIN = 0.4
+"""How likely the question whether it is sure brings an early solver back to work."""
 _REPEATS = {"vague": 0.9, "named": 0.5, "shown": 0.0, "": 0.0}
 """How likely an unreadable reply is followed by another, by how well the complaint says what was wrong."""
 
@@ -148,9 +152,14 @@ class _Turn:
             if self._redo(step):
                 return self._do(step, again=True)
         for step in self.walk.steps:
-            if step.kind != "look" and step.number not in self.memory.done and not self._withheld(step):
+            if step.kind != "look" and not self._done(step) and not self._withheld(step):
                 return self._look_for(step) or self._do(step)
         return Move("claim", 0, says="All of it is done.")
+
+    def _done(self, step: Step) -> bool:
+        """A warning that there was more than one text makes every other solver send the second again."""
+        heeded = step.number in self.memory.warned and self.chance.happens(_HEEDS, "heeds", step.number)
+        return step.number in self.memory.done and not heeded
 
     def _redo(self, step: Step) -> bool:
         """A step that is believed to be done and has just been called open is done again, properly."""
@@ -167,7 +176,8 @@ class _Turn:
     def _stops_at(self) -> int:
         """The step before which this rollout declares completion: any requirement but the first."""
         steps = self.walk.requirements[1:] or self.walk.requirements
-        if not steps or not self._habit("early_completion"):
+        thinks_again = self.memory.asked_sure and self.chance.happens(_THINKS_AGAIN, "thinks again")
+        if not steps or thinks_again or not self._habit("early_completion"):
             return len(self.walk.steps) + 1
         return self.chance.pick(steps, "stops at").number
 

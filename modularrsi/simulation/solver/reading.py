@@ -45,6 +45,8 @@ _LEFT_OUT = re.compile(
     re.IGNORECASE,
 )
 _CUT = re.compile(r"left out|\bcut\b|omitted|truncated|not shown", re.IGNORECASE)
+_EXTRA_TEXT = re.compile(r"text (after|before) the|extra (text|object)|more than one (object|reply)", re.IGNORECASE)
+_SURE = re.compile(r"\bare you sure\b|\breally (done|complete|finished)\b|\bconfirm(ed)?\b", re.IGNORECASE)
 _NOT_RUN = re.compile(r"press Enter\b|typed,? (but|and) not run|\b(was|is|were) not run\b|not been run", re.IGNORECASE)
 _PLACE_OF_REST = re.compile(
     r"(?:rest|full|whole|complete|everything|all of it)\b[^\n]{0,120}?(?<![\w.])(/[\w./+@-]*[\w+@-])", re.IGNORECASE
@@ -77,6 +79,8 @@ class Signs:
     told_idle, told_busy   the harness says so in words
     repeated      it says that a command was sent before
     not_run       it says that a line was typed and not run
+    extra_text    it says that there was text beside the reply
+    asked_sure    it asks whether the task is really done
     left_out      it says that a part of the reply was not used
     unfinished    the shell waits for the rest of a quote or heredoc
     rest_in       the file in which a cut observation is whole; "" = none named
@@ -90,6 +94,8 @@ class Signs:
     told_busy: bool
     repeated: bool
     not_run: bool
+    extra_text: bool
+    asked_sure: bool
     left_out: bool
     unfinished: bool
     rest_in: str
@@ -119,6 +125,8 @@ def signs(text: str, form: Form) -> Signs:
         told_busy=told_busy,
         repeated=bool(_REPEATED.search(text)),
         not_run=bool(_NOT_RUN.search(text)),
+        extra_text=bool(_EXTRA_TEXT.search(text)),
+        asked_sure=bool(_SURE.search(text)),
         left_out=bool(_LEFT_OUT.search(text)),
         unfinished=bool(_UNFINISHED.search(text)),
         rest_in=_rest_in(text),

@@ -155,6 +155,22 @@ def test_early_completion_leaves_requirements_out_until_one_is_named(world: Call
     assert early.ask(f"{PROMPT} wc\n{PROMPT}").complete
 
 
+def test_asked_whether_it_is_sure_some_early_solvers_go_back_to_work(world: Callable[..., World]) -> None:
+    back = sum("do4" in world("habits.early_completion=1", f"seed={seed}").play(competent) for seed in range(40))
+    assert 8 <= back <= 24  # four in ten
+
+
+def test_a_warning_about_more_text_is_heeded_every_other_time(world: Callable[..., World]) -> None:
+    heeded = 0
+    for seed in range(40):
+        twice = world("habits.answers_twice=1", f"seed={seed}")
+        twice.ask(PROMPT)
+        twice.ask(f"{PROMPT} cat /app/log\n{CODE}\n{PROMPT}")
+        warned = twice.ask(f"Your last reply was used, but:\n- There is text after the JSON object\n\n{PROMPT}")
+        heeded += warned.commands[-1].keystrokes.endswith("code.txt\n")
+    assert 10 <= heeded <= 30
+
+
 def test_a_clumsy_write_is_averted_by_an_offered_command(world: Callable[..., World]) -> None:
     clumsy = world("habits.clumsy_write=1")
     clumsy.play(competent)
