@@ -39,8 +39,10 @@ class Fixed(BaseHTTPRequestHandler):
     """Answers every request with the same completion."""
 
     protocol_version = "HTTP/1.1"
-    CHOICE = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
-    BODY = json.dumps({"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [CHOICE]}).encode()
+    BODY = json.dumps({
+        "id": "x", "object": "chat.completion", "created": 0, "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}],
+    }).encode()  # fmt: skip
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))

@@ -15,6 +15,8 @@ from typing import Any, Literal, cast
 _DECODER = json.JSONDecoder()
 _TIMED_TAG = re.compile(r'<(\w+)\s+(\w+)="[0-9.]+"\s*>')
 _WORD_TAG = re.compile(r"<(\w+)>\s*(?:true|false)\s*</\1>", re.IGNORECASE)
+_MOST_TRIED = 200
+"""Braces of one text that are looked at: examples stand near its beginning."""
 _FENCE = re.compile(r"```(?:bash|sh|shell)\b")
 
 
@@ -52,8 +54,9 @@ def shows(form: Form, text: str) -> bool:
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
     """The JSON objects in a text, outermost first."""
-    start = text.find("{")
-    while start >= 0:
+    start, tried = text.find("{"), 0
+    while start >= 0 and tried < _MOST_TRIED:
+        tried += 1
         try:
             value, end = _DECODER.raw_decode(text, start)
         except (json.JSONDecodeError, RecursionError):

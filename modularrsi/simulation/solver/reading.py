@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from modularrsi.gateway.messages import ChatMessage
@@ -52,10 +53,14 @@ _PLACE_OF_REST = re.compile(
     r"(?:rest|full|whole|complete|everything|all of it)\b[^\n]{0,120}?(?<![\w.])(/[\w./+@-]*[\w+@-])", re.IGNORECASE
 )
 _UNFINISHED = re.compile(r"waiting for the rest of (your|the) input|still open\. Finish it", re.IGNORECASE)
-_PROMPT_LINE = re.compile(
-    r"^(?:.*\b[\w.-]+@[\w.-]+:[^#$\n]*|[/~][^#$\n ]* |(?:bash|sh)-[\d.]+)[#$](?P<rest>[^\n]*)$", re.MULTILINE
+_PROMPT = re.compile(
+    r"(?:(?<![\w.-])[\w.-]++@[\w.-]++:[^#$\n]{0,200}+|^[/~][^#$\n ]{0,200}+ |^(?:bash|sh)-[\d.]{1,9}+)[#$]"
+    r"(?P<rest>[^\n]*)$",
+    re.MULTILINE,
 )
-"""A shell's prompt and what is typed after it. The prompt can follow output that ended without a line break."""
+"""A shell's prompt and what is typed after it. It can follow output that ended without a line break."""
+_KEPT = 4096
+"""Texts whose reading is remembered: each turn brings the whole conversation again, and only its end is new."""
 _LIST_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)]|\[.?\])\s+(.+)$", re.MULTILINE)
 _HELPER = re.compile(r"^\s*-\s*(\w+):", re.MULTILINE)
 
@@ -112,11 +117,12 @@ def offer(messages: Sequence[ChatMessage]) -> Offer | None:
     return None
 
 
+@lru_cache(_KEPT)
 def signs(text: str, form: Form) -> Signs:
-    lines = [match["rest"].strip() for match in _PROMPT_LINE.finditer(text)]
+    typed = last_typed(text)
     told_busy = bool(_BUSY.search(text))
     told_idle = bool(_IDLE.search(text)) and not told_busy
-    back = (not lines[-1]) if lines else None
+    back = None if typed is None else not typed
     return Signs(
         text=text,
         complaint=complaint(text, form),
@@ -134,11 +140,23 @@ def signs(text: str, form: Form) -> Signs:
     )
 
 
+def last_typed(text: str) -> str | None:
+    """What stands after the last prompt; "" for one that waits, None where no prompt is seen."""
+    prompts = list(_PROMPT.finditer(text))
+    if not prompts:
+        return None
+    rest: str = prompts[-1]["rest"]
+    while inner := _PROMPT.search(rest):
+        rest = inner["rest"]
+    return rest.strip()
+
+
+@lru_cache(_KEPT)
 def complaint(text: str, form: Form) -> Complaint:
     """Only the beginning counts: a terminal may print such words too."""
     head = text.lstrip()[:600]
     match = _COMPLAINT.search(head)
-    if match is None or _PROMPT_LINE.search(head[: match.start()]):
+    if match is None or _PROMPT.search(head[: match.start()]):
         return ""
     if shows(form, text):
         return "shown"
@@ -147,7 +165,12 @@ def complaint(text: str, form: Form) -> Complaint:
 
 def names_as_open(text: str, step: Step) -> bool:
     """Whether some line says that this step's requirement is open."""
-    return any(_OPEN.search(line) and _names(line, step) for line in text.splitlines())
+    return any(_names(line, step) for line in _open_lines(text))
+
+
+@lru_cache(_KEPT)
+def _open_lines(text: str) -> tuple[str, ...]:
+    return tuple(line for line in text.splitlines() if _OPEN.search(line))
 
 
 def lists(text: str, step: Step) -> bool:

@@ -32,6 +32,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -89,10 +90,9 @@ class Step:
             fill(self.narrow), self.seconds, self.chore, self.names,
         )  # fmt: skip
 
-    def finds(self, text: str) -> dict[str, str] | None:
+    def finds(self, text: str) -> Mapping[str, str] | None:
         """What `needs` finds in a text, by name of its groups; None when it is not there."""
-        match = re.search(self.needs, text, re.MULTILINE)
-        return None if match is None else {name: value or "" for name, value in match.groupdict().items()}
+        return _found(self.needs, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,12 @@ def checked(steps: list[Step], where: str) -> Walkthrough:
                                 f"(?P<{slot}>…) in the `needs` of an earlier look")
         known |= set(step.finds_names)
     return Walkthrough(tuple(steps))
+
+
+@lru_cache(4096)
+def _found(needs: str, text: str) -> Mapping[str, str] | None:
+    match = re.search(needs, text, re.MULTILINE)
+    return None if match is None else {name: value or "" for name, value in match.groupdict().items()}
 
 
 def paths_in(text: str) -> tuple[str, ...]:
