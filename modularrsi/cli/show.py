@@ -47,16 +47,20 @@ def _only(trajectory: dict[str, Any], number: int) -> dict[str, Any]:
 def verify(run: Annotated[Path, typer.Argument(help="A run's folder.")], as_json: Json = False) -> None:
     """Check a run's chain, digests and rewards. Prints what does not agree; exit code 1 if anything does not."""
     problems: list[Any] = load("runs.audit").audit(run)
+    simulated = not problems and load("runs.report").is_simulated(load("runs.folder").read_state(run))
     if as_json:
-        print_json([{"where": problem.where, "message": problem.message} for problem in problems])
+        found = [{"where": problem.where, "message": problem.message} for problem in problems]
+        print_json({"simulated": None if problems else simulated, "problems": found})
     else:
-        console = Console(highlight=False, soft_wrap=True)
-        for problem in problems:
-            console.print(f"{problem.where}: {problem.message}", style="red", markup=False)
-        console.print("verified: chain, digests and rewards agree" if not problems else f"{len(problems)} problems")
+        _print_verdict(problems, simulated)
     if problems:
         raise typer.Exit(1)
-    if not as_json and load("runs.report").is_simulated(load("runs.folder").read_state(run)):
-        Console(highlight=False, soft_wrap=True).print(SIMULATED_NOTE, style="bold magenta")
 
 
+def _print_verdict(problems: list[Any], simulated: bool) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    for problem in problems:
+        console.print(f"{problem.where}: {problem.message}", style="red", markup=False)
+    console.print("verified: chain, digests and rewards agree" if not problems else f"{len(problems)} problems")
+    if simulated:
+        console.print(SIMULATED_NOTE, style="bold magenta")

@@ -119,7 +119,7 @@ def test_a_run_and_what_is_not_in_it(run: Path, cli: Any) -> None:
 def test_an_untouched_run_verifies(run: Path, cli: Any) -> None:
     said = cli("verify", run)
     assert (said.code, said.err) == (0, "") and "agree" in said.out
-    assert json.loads(cli("verify", run, "--json").out) == []
+    assert json.loads(cli("verify", run, "--json").out) == {"simulated": False, "problems": []}
 
 
 def changed(run: Path, old: str, new: str, where: str) -> None:

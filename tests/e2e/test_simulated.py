@@ -78,6 +78,7 @@ def test_the_command_line_says_so(short_folder: Path) -> None:
     assert "SIMULATED" in run_command("show", "runs/r", folder=short_folder)
     assert "SIMULATED" in run_command("show", "runs/r/access-log/1", folder=short_folder)
     assert "SIMULATED" in run_command("verify", "runs/r", folder=short_folder)
+    assert json.loads(run_command("verify", "runs/r", "--json", folder=short_folder))["simulated"] is True
     assert json.loads(run_command("show", "runs/r", "--json", folder=short_folder))["simulated"] is True
     assert json.loads(run_command("show", "runs/r/access-log/1", "--json", folder=short_folder))["simulated"] is True
 
