@@ -83,6 +83,7 @@ def test_the_command_line_says_so(short_folder: Path) -> None:
     assert json.loads(run_command("show", "runs/r/access-log/1", "--json", folder=short_folder))["simulated"] is True
 
 
+@pytest.mark.slow
 def test_another_grammar_is_played_as_well(short_folder: Path) -> None:
     (short_folder / "xml.json").write_text(json.dumps(XML))
     assert simulate(short_folder, "habits=none", composition=short_folder / "xml.json").passed == 4
@@ -96,6 +97,7 @@ def test_all_test_tasks_that_bubblewrap_runs(short_folder: Path) -> None:
             assert report.passed == 1, task.name
 
 
+@pytest.mark.slow
 def test_one_seed_plays_the_same_twice(short_folder: Path) -> None:
     """An A/A pair. A terminal that is slower once makes the solver wait once more, so rewards are compared, and
     nearly all replies."""
@@ -131,6 +133,7 @@ def test_a_planted_defect_is_felt(short_folder: Path) -> None:
     assert simulate(short_folder / "b", "habits=none", tasks=short_folder / "t", library=damaged).mean_reward == 0.0
 
 
+@pytest.mark.slow
 def test_a_small_window_is_one_for_both(short_folder: Path) -> None:
     write_tasks(short_folder / "t", 1)
     report = simulate(short_folder, "habits=none", tasks=short_folder / "t", context_tokens=6000)
@@ -140,6 +143,7 @@ def test_a_small_window_is_one_for_both(short_folder: Path) -> None:
     assert report.passed == 1
 
 
+@pytest.mark.slow
 def test_faults_of_the_service_cost_time_and_no_reward(short_folder: Path) -> None:
     heard = Heard()
     script = ["server_error", "rate_limit", "ok", "cut_stream", "bad_json", "ok", "empty_choice"]

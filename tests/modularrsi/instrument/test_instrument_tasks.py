@@ -84,11 +84,12 @@ def without(task: Path, number: int, folder: Path) -> Path:
 
 
 def test_the_reference_passes_and_nothing_fails(tmp_path: Path, short_folder: Path) -> None:
-    tasks = write_tasks(tmp_path, 5)
-    assert run(tasks, short_folder / "o", "oracle").passed == 5
+    tasks = write_tasks(tmp_path, 3)
+    assert run(tasks, short_folder / "o", "oracle").passed == 3
     assert run(tasks, short_folder / "n", "nop").mean_reward == 0.0
 
 
+@pytest.mark.slow
 def test_each_requirement_counts(tmp_path: Path, short_folder: Path) -> None:
     (task,) = write_tasks(tmp_path / "whole", 1)
     parts = [without(task, number, tmp_path / "parts") for number in range(5)]
