@@ -90,6 +90,27 @@ def measure(
     print_json(table.to_json(plan, rows, same)) if as_json else typer.echo(text)
 
 
+@group.command("measure-defects")
+def measure_defects(
+    defect: Annotated[list[str] | None, typer.Option(help="Only this one; repeatable.")] = None,
+    folder: Annotated[Path, typer.Option(help="Where tasks, libraries and runs are kept.")] = Path("measured"),
+    count: Annotated[int, typer.Option("--tasks", min=1, max=20, help="How many tasks.")] = 8,
+    attempts: Annotated[int, typer.Option("--attempts", "-k", min=1, help="Rollouts of each task.")] = 2,
+    concurrency: Annotated[int, typer.Option("--concurrency", "-n", min=1, help="Rollouts at a time.")] = 4,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    out: Annotated[Path | None, typer.Option(help="Write the table to this file too.")] = None,
+) -> None:
+    """Measure what each planted defect costs under the habits that it feeds. Goes on where it stopped."""
+    chosen = load("instrument.defects").chosen(defect or [])
+    plan = load("instrument.measure").Plan(folder, count, attempts, concurrency, seed)
+    with load("cli.progress").Progress(quiet=False) as progress:
+        rows = load("instrument.felt").measure_defects(plan, chosen, progress)
+    text = load("instrument.table").defects_markdown(plan, rows)
+    if out is not None:
+        out.write_text(text + "\n", encoding="utf-8")
+    typer.echo(text)
+
+
 def _print(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
     table = Table(box=None, pad_edge=False)
     for column in columns:

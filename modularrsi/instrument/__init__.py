@@ -5,4 +5,5 @@
     labels      which candidate of the editor's catalogue is of which kind
     tasks       twenty small tasks in which every habit has its occasion
     measure     the table of habits: each alone, and with the function that averts it
+    felt        what each planted defect costs
 """

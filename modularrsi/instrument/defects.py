@@ -6,7 +6,7 @@ A fault is an edit of a seed function, so that what is wrong can be read off, an
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -76,11 +76,20 @@ def defects() -> Mapping[str, Defect]:
 
 def plant(name: str, folder: Path) -> Path:
     """Write the seed library with this defect to `folder`. Raises UserError."""
-    if name not in defects():
-        near = get_close_matches(name, defects(), n=1)
-        raise UserError(f"there is no defect {name}" + (f"; did you mean {near[0]}?" if near else
-                        "; `modularrsi simulation defects` lists them"))
-    return grow(folder, {fault.path: edited(fault) for fault in defects()[name].faults})
+    return grow(folder, {fault.path: edited(fault) for fault in _defect(name).faults})
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """These defects, or all with one fault when none is named. Raises UserError for one that is not known."""
+    return [_defect(name).name for name in names] or [name for name, one in defects().items() if len(one.faults) == 1]
+
+
+def _defect(name: str) -> Defect:
+    if name in defects():
+        return defects()[name]
+    near = get_close_matches(name, defects(), n=1)
+    hint = f"did you mean {near[0]}?" if near else "`modularrsi simulation defects` lists them"
+    raise UserError(f"there is no defect {name}; {hint}")
 
 
 def edited(fault: Fault) -> str:

@@ -119,7 +119,7 @@ def same_and_other(plan: Plan, listener: Listener) -> SameAndOther:
     """Three runs with the usual habits: two under one seed, one under another."""
     tasks = write_tasks(plan.folder / "tasks", plan.tasks)
     first, again, other = (
-        _run(name, plan, tasks, (f"seed={seed}",), None, None, listener)
+        run_arm(name, plan, tasks, (f"seed={seed}",), None, None, listener)
         for name, seed in (("aa-1", plan.seed), ("aa-2", plan.seed), ("aa-other", plan.seed + 1))
     )
     replies = [_replies(plan.folder / "runs" / name) for name in ("aa-1", "aa-2")]
@@ -138,16 +138,17 @@ def _row(trial: Trial, plan: Plan, tasks: Sequence[Path], listener: Listener) ->
         with_candidates(library, [candidates()[name] for name in trial.averted_by])
     return Row(
         trial,
-        _run(f"none-{window or 'usual'}", plan, tasks, base, window, None, listener),
-        _run(trial.habit, plan, tasks, bad, window, None, listener),
-        _run(f"{trial.habit}-averted", plan, tasks, bad, window, library, listener),
+        run_arm(f"none-{window or 'usual'}", plan, tasks, base, window, None, listener),
+        run_arm(trial.habit, plan, tasks, bad, window, None, listener),
+        run_arm(f"{trial.habit}-averted", plan, tasks, bad, window, library, listener),
     )
 
 
-def _run(
+def run_arm(
     name: str, plan: Plan, tasks: Sequence[Path], simulate: tuple[str, ...], window: int | None, library: Path | None,
     listener: Listener,
 ) -> Arm:  # fmt: skip
+    """One run of all tasks: found finished, gone on with, or begun. `name` tells it from the others of the plan."""
     request = RunRequest(
         tasks=tuple(tasks), attempts=plan.attempts, concurrency=plan.concurrency, model="simulated", simulate=simulate,
         context_tokens=window, library=library, max_turns=60, runs_dir=plan.folder / "runs", name=name,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from modularrsi.instrument.felt import RATE, Felt
 from modularrsi.instrument.measure import Plan, Row, SameAndOther
 from modularrsi.instrument.paired import Difference
 
@@ -28,6 +29,28 @@ def markdown(plan: Plan, rows: Sequence[Row], pair: SameAndOther | None) -> str:
     if pair is not None:
         lines += ["", _pair(pair)]
     return "\n".join(lines)
+
+
+def defects_markdown(plan: Plan, rows: Sequence[Felt]) -> str:
+    """The table of planted defects."""
+    lines = [
+        f"SIMULATED. Mean reward over {plan.tasks * plan.attempts} rollouts an arm ({plan.tasks} tasks, "
+        f"{plan.attempts} attempts, seed {plan.seed}); the habits that a defect feeds at {RATE:g}, all others off.",
+        "",
+        "| defect | function | what is wrong | feeds | seed | planted | it costs (95 %) | turns |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        *map(_felt_row, rows),
+    ]
+    return "\n".join(lines)
+
+
+def _felt_row(row: Felt) -> str:
+    faults = row.defect.faults
+    fed = ", ".join(f"`{habit}`" for fault in faults for habit in fault.feeds) or "any"
+    means = " | ".join("–" if arm.mean is None else f"{arm.mean:.2f}" for arm in (row.seed, row.planted))
+    turns = " / ".join("–" if arm.turns is None else f"{arm.turns:.1f}" for arm in (row.seed, row.planted))
+    functions, says = ", ".join(f"`{fault.function}`" for fault in faults), " ".join(fault.says for fault in faults)
+    return f"| `{row.defect.name}` | {functions} | {says} | {fed} | {means} | {_shown(row.cost)} | {turns} |"
 
 
 def to_json(plan: Plan, rows: Sequence[Row], pair: SameAndOther | None) -> dict[str, Any]:

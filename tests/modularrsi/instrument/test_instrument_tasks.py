@@ -11,7 +11,9 @@ from support.listening import Heard
 from support.usable import usable
 
 from modularrsi.errors import UserError
+from modularrsi.instrument.felt import measure_defects
 from modularrsi.instrument.measure import Plan, measure
+from modularrsi.instrument.table import defects_markdown
 from modularrsi.instrument.tasks import write_tasks
 from modularrsi.runs.acting import reference_acting
 from modularrsi.runs.launch import launch
@@ -117,3 +119,12 @@ def test_a_habit_is_measured_and_the_measurement_goes_on(short_folder: Path) -> 
     (again,) = measure(plan, ["clumsy_write"], heard)
     assert again == row
     assert not [phase for phase in heard.phases if phase[1] == "agent"]
+
+
+@pytest.mark.slow
+def test_a_defect_is_felt_under_the_habits_that_it_feeds(short_folder: Path) -> None:
+    usable("bubblewrap")
+    plan = Plan(short_folder / "m", tasks=2, attempts=1)
+    (row,) = measure_defects(plan, ["first_line_only"], Heard())
+    assert (row.seed.mean, row.planted.mean) == (1.0, 0.0)
+    assert "| `first_line_only` | `tools/route/keystrokes` |" in defects_markdown(plan, [row])

@@ -1,0 +1,46 @@
+"""How a planted defect is felt: the seed and the defect under the habits that it feeds, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from modularrsi.instrument.defects import Defect, defects, plant
+from modularrsi.instrument.measure import Arm, Plan, run_arm
+from modularrsi.instrument.paired import Difference, difference
+from modularrsi.instrument.tasks import write_tasks
+from modularrsi.runs.launch import Listener
+
+RATE = 0.5
+"""The probability of the habits that a defect feeds, while it is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Felt:
+    """One defect: the seed and the defect under the same settings."""
+
+    defect: Defect
+    seed: Arm
+    planted: Arm
+
+    @property
+    def cost(self) -> Difference | None:
+        return difference(self.seed.rewards, self.planted.rewards)
+
+
+def measure_defects(plan: Plan, names: Sequence[str], listener: Listener) -> list[Felt]:
+    """Run what is missing. Seeds under the same habits are run once."""
+    return [_felt(defects()[name], plan, listener) for name in names]
+
+
+def _felt(defect: Defect, plan: Plan, listener: Listener) -> Felt:
+    tasks = write_tasks(plan.folder / "tasks", plan.tasks)
+    fed = sorted({habit for fault in defect.faults for habit in fault.feeds})
+    settings = (f"seed={plan.seed}", "habits=none", *(f"habits.{habit}={RATE}" for habit in fed))
+    library = plan.folder / "libraries" / f"defect-{defect.name}"
+    if not library.exists():
+        plant(defect.name, library)
+    # The window is one in which the seed hands its context over on some tasks, so that faults of it can be felt.
+    window = 10_000 if any(fault.module == "context" for fault in defect.faults) else None
+    seed = run_arm(f"seed-{'-'.join(fed) or 'none'}-{window or 'usual'}", plan, tasks, settings, window, None, listener)
+    return Felt(defect, seed, run_arm(f"defect-{defect.name}", plan, tasks, settings, window, library, listener))
