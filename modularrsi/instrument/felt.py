@@ -11,8 +11,10 @@ from modularrsi.instrument.paired import Difference, difference
 from modularrsi.instrument.tasks import write_tasks
 from modularrsi.runs.launch import Listener
 
-RATE = 0.5
-"""The probability of the habits that a defect feeds, while it is measured."""
+RATE = 0.25
+"""The probability of the habits that a defect feeds, while it is measured: the seed must have something to lose."""
+WINDOW = 8_000
+"""Tokens of the window in which faults of the module `context` are measured: the seed hands its context over in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,6 @@ def _felt(defect: Defect, plan: Plan, listener: Listener) -> Felt:
     library = plan.folder / "libraries" / f"defect-{defect.name}"
     if not library.exists():
         plant(defect.name, library)
-    # The window is one in which the seed hands its context over on some tasks, so that faults of it can be felt.
-    window = 10_000 if any(fault.module == "context" for fault in defect.faults) else None
+    window = WINDOW if any(fault.module == "context" for fault in defect.faults) else None
     seed = run_arm(f"seed-{'-'.join(fed) or 'none'}-{window or 'usual'}", plan, tasks, settings, window, None, listener)
     return Felt(defect, seed, run_arm(f"defect-{defect.name}", plan, tasks, settings, window, library, listener))

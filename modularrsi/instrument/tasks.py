@@ -46,7 +46,13 @@ def write_tasks(folder: Path, count: int = COUNT) -> list[Path]:
     overwritten with the same bytes. Raises UserError for another count."""
     if not 1 <= count <= COUNT:
         raise UserError(f"there are {COUNT} instrument tasks; ask for 1 to {COUNT}, not {count}")
-    return [_write(folder, FAMILIES[number % len(FAMILIES)], number // len(FAMILIES)) for number in range(count)]
+    return [_write(folder, *_kind(number)) for number in range(count)]
+
+
+def _kind(number: int) -> tuple[Family, int]:
+    """Family and variant of a task. The first five are of five families, and of all four variants."""
+    row, place = divmod(number, len(FAMILIES))
+    return FAMILIES[place], (row + place) % len(_LINES)
 
 
 def _write(folder: Path, family: Family, variant: int) -> Path:
