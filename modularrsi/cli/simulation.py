@@ -13,6 +13,12 @@ from rich.table import Table
 from modularrsi.cli.lazy import load
 from modularrsi.cli.options import Json
 from modularrsi.cli.output import print_json
+from modularrsi.cli.run_options import Attempts, Concurrency
+
+Folder = Annotated[Path, typer.Option(help="Where tasks, libraries and runs are kept.")]
+Count = Annotated[int, typer.Option("--tasks", min=1, max=20, help="How many tasks.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the simulated model's luck.")]
+Out = Annotated[Path | None, typer.Option(help="Write the table to this file too.")]
 
 group = typer.Typer(
     no_args_is_help=True,
@@ -68,13 +74,13 @@ def tasks(
 @group.command("measure")
 def measure(
     habit: Annotated[list[str] | None, typer.Option(help="Only this one; repeatable.")] = None,
-    folder: Annotated[Path, typer.Option(help="Where tasks, libraries and runs are kept.")] = Path("measured"),
-    count: Annotated[int, typer.Option("--tasks", min=1, max=20, help="How many tasks.")] = 20,
-    attempts: Annotated[int, typer.Option("--attempts", "-k", min=1, help="Rollouts of each task.")] = 2,
-    concurrency: Annotated[int, typer.Option("--concurrency", "-n", min=1, help="Rollouts at a time.")] = 4,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    folder: Folder = Path("measured"),
+    count: Count = 20,
+    attempts: Attempts = 2,
+    concurrency: Concurrency = 4,
+    seed: Seed = 0,
     pair: Annotated[bool, typer.Option("--aa/--no-aa", help="Also run the A/A pair.")] = True,
-    out: Annotated[Path | None, typer.Option(help="Write the table to this file too.")] = None,
+    out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Measure what each habit alone costs, and what averting it gives back. Goes on where it stopped."""
@@ -93,12 +99,12 @@ def measure(
 @group.command("measure-defects")
 def measure_defects(
     defect: Annotated[list[str] | None, typer.Option(help="Only this one; repeatable.")] = None,
-    folder: Annotated[Path, typer.Option(help="Where tasks, libraries and runs are kept.")] = Path("measured"),
-    count: Annotated[int, typer.Option("--tasks", min=1, max=20, help="How many tasks.")] = 8,
-    attempts: Annotated[int, typer.Option("--attempts", "-k", min=1, help="Rollouts of each task.")] = 2,
-    concurrency: Annotated[int, typer.Option("--concurrency", "-n", min=1, help="Rollouts at a time.")] = 4,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    out: Annotated[Path | None, typer.Option(help="Write the table to this file too.")] = None,
+    folder: Folder = Path("measured"),
+    count: Count = 8,
+    attempts: Attempts = 2,
+    concurrency: Concurrency = 4,
+    seed: Seed = 0,
+    out: Out = None,
 ) -> None:
     """Measure what each planted defect costs under the habits that it feeds. Goes on where it stopped."""
     chosen = load("instrument.defects").chosen(defect or [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -18,6 +17,7 @@ from modularrsi.runs.request import RunRequest
 from modularrsi.simulation.embedded import URL
 from modularrsi.simulation.names import EMBEDDED, model_of
 from modularrsi.simulation.settings import Simulation, overlay, parse_assignments, read_simulation
+from modularrsi.toml import read_toml
 
 _COMMAND_LINE = "command line"
 _FIELDS = ("model", "base_url", "api_key_env", "temperature", "reasoning_effort", "max_output_tokens", "context_tokens")
@@ -45,12 +45,7 @@ def chosen_models(request: RunRequest) -> tuple[GatewaySettings, Simulation | No
 
 
 def _from_file(request: RunRequest, path: Path) -> tuple[GatewaySettings, Simulation | None]:
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path}: not TOML: {error}") from error
+    table = read_toml(path)
     for name in table.keys() - {*_TABLES}:
         raise UserError(f"{path}: the table {name} is unknown; a models file has {', '.join(_TABLES)}")
     models = read_models(_table(table, "models", path), str(path))

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import ipaddress
 import signal
-import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,14 @@ from modularrsi.simulation.brain import Brain
 from modularrsi.simulation.server import SimulatorServer
 from modularrsi.simulation.settings import Simulation, overlay, parse_assignments, read_simulation
 from modularrsi.tasks.load import find_tasks
+from modularrsi.toml import read_toml
 
 
 def settings_from(file: Path | None, assignments: Sequence[str]) -> Simulation:
     """The table `simulation` of a file, with KEY=VALUE on top. Raises UserError."""
     table: dict[str, Any] = {}
     if file is not None:
-        try:
-            content = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{file}: cannot be read: {error}") from error
-        except tomllib.TOMLDecodeError as error:
-            raise UserError(f"{file}: not TOML: {error}") from error
+        content = read_toml(file)
         if not isinstance(content.get("simulation"), dict):
             raise UserError(f"{file}: has no table [simulation]")
         table = content["simulation"]

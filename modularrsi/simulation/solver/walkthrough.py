@@ -29,7 +29,6 @@ would name it (default: the absolute paths in it).
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -37,6 +36,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from modularrsi.errors import UserError
+from modularrsi.toml import read_toml
 
 FILE = "walkthrough.toml"
 Kind = Literal["look", "write", "run"]
@@ -108,12 +108,7 @@ class Walkthrough:
 
 def read_walkthrough(path: Path) -> Walkthrough:
     """Raises UserError that names file, step, field and fix."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path}: not TOML: {error}") from error
+    table = read_toml(path)
     steps = table.get("step")
     if table.keys() != {"step"} or not isinstance(steps, list) or not steps:
         raise UserError(f"{path}: must hold one or more tables [[step]] and nothing else")
