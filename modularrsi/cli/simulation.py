@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +16,7 @@ from modularrsi.cli.lazy import load
 from modularrsi.cli.options import Json
 from modularrsi.cli.output import print_json
 from modularrsi.cli.run_options import Attempts, Concurrency
+from modularrsi.errors import UserError
 
 Folder = Annotated[Path, typer.Option(help="Where tasks, libraries and runs are kept.")]
 Count = Annotated[int, typer.Option("--tasks", min=1, max=20, help="How many tasks.")]
@@ -67,7 +70,8 @@ def tasks(
     count: Annotated[int, typer.Option("--count", help="How many of the twenty.")] = 20,
 ) -> None:
     """Write the tasks in which every habit has its occasion."""
-    written = load("instrument.tasks").write_tasks(folder, count)
+    with _writing(folder):
+        written = load("instrument.tasks").write_tasks(folder, count)
     typer.echo(f"{len(written)} tasks in {folder}")
 
 
@@ -86,13 +90,13 @@ def measure(
     """Measure what each habit alone costs, and what averting it gives back. Goes on where it stopped."""
     instrument, table = load("instrument.measure"), load("instrument.table")
     chosen = instrument.chosen(habit or [])
+    _can_write(folder, out)
     plan = instrument.Plan(folder, count, attempts, concurrency, seed)
     with load("cli.progress").Progress(quiet=False) as progress:
         rows = instrument.measure(plan, chosen, progress)
         same = instrument.same_and_other(plan, progress) if pair else None
     text = table.markdown(plan, rows, same)
-    if out is not None:
-        out.write_text(text + "\n", encoding="utf-8")
+    _save(out, text)
     print_json(table.to_json(plan, rows, same)) if as_json else typer.echo(text)
 
 
@@ -108,13 +112,36 @@ def measure_defects(
 ) -> None:
     """Measure what each planted defect costs under the habits that it feeds. Goes on where it stopped."""
     chosen = load("instrument.defects").chosen(defect or [])
+    _can_write(folder, out)
     plan = load("instrument.measure").Plan(folder, count, attempts, concurrency, seed)
     with load("cli.progress").Progress(quiet=False) as progress:
         rows = load("instrument.felt").measure_defects(plan, chosen, progress)
     text = load("instrument.table").defects_markdown(plan, rows)
-    if out is not None:
-        out.write_text(text + "\n", encoding="utf-8")
+    _save(out, text)
     typer.echo(text)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Raises UserError for a place that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path} cannot be written ({error.strerror}); name another place") from error
+
+
+def _can_write(folder: Path, out: Path | None) -> None:
+    """Said before an hour of measuring, not after it. Raises UserError."""
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        raise UserError(f"--out {out} cannot be written; name a file in a folder that is there")
+
+
+def _save(out: Path | None, text: str) -> None:
+    if out is not None:
+        with _writing(out):
+            out.write_text(text + "\n", encoding="utf-8")
 
 
 def _print(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:

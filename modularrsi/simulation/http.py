@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -13,6 +14,9 @@ MAX_BODY = 64 * 1024 * 1024
 """Bytes. A prompt of a million tokens is a tenth of it."""
 _MAX_HEAD = 64 * 1024
 _READ = 64 * 1024
+_MAX_AHEAD = 64 * 1024
+"""Bytes that a client may have sent ahead of its next turn; the rest waits in the socket."""
+_LINGER_SEC = 2.0
 
 
 class BadRequest(Exception):
@@ -39,6 +43,7 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD)
+        self._bodiless = False
 
     async def request(self) -> HttpRequest | None:
         """The next one; None when the client has closed. Raises BadRequest."""
@@ -48,11 +53,12 @@ class Connection:
             event = await self._event()
             if isinstance(event, h11.Request):
                 head = event
+                self._bodiless = event.method == b"HEAD"
+                _fits(int(dict(event.headers).get(b"content-length", b"0")))
                 await self._continue()
             elif isinstance(event, h11.Data):
                 body += event.data
-                if len(body) > MAX_BODY:
-                    raise BadRequest(413, f"the body is larger than {MAX_BODY} bytes")
+                _fits(len(body))
             elif isinstance(event, h11.EndOfMessage) and head is not None:
                 headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
                 return HttpRequest(head.method.decode(), head.target.decode("latin-1"), headers, bytes(body))
@@ -86,7 +92,7 @@ class Connection:
         await self._send(h11.Response(status_code=status, headers=listed, reason=HTTPStatus(status).phrase.encode()))
 
     async def piece(self, data: bytes) -> None:
-        if data:
+        if data and not self._bodiless:
             await self._send(h11.Data(data=data))
 
     async def end(self) -> None:
@@ -105,11 +111,40 @@ class Connection:
         return self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE)
 
     async def gone(self) -> None:
-        """Returns when the client has closed, or has sent more: in either case nobody waits for a reply that hangs."""
-        await self._reader.read(1)
+        """Returns when the client has closed. What it sends ahead is kept for `request`."""
+        while data := await self._reader.read(_READ):
+            self._http.receive_data(data)
+            while len(self._http.trailing_data[0]) > _MAX_AHEAD:
+                await asyncio.sleep(3600)
+
+    async def waits_for(self, work: asyncio.Future[object]) -> bool:
+        """Whether the client is still there when the work is done; if not, the work is cancelled at once."""
+        gone = asyncio.ensure_future(self.gone())
+        try:
+            await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            left = work.cancel()
+            gone.cancel()
+            await asyncio.wait((gone,))
+        return not left
+
+    async def linger(self) -> None:
+        """Take what is still coming, for a moment: closed with unread bytes, a connection is reset, and the reply to
+        them is lost on its way."""
+        if self._writer.can_write_eof():
+            self._writer.write_eof()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_SEC):
+                while await self._reader.read(_READ):
+                    pass
 
     async def _send(self, event: h11.Event) -> None:
         data = self._http.send(event)
         if data:
             self._writer.write(data)
             await self._writer.drain()
+
+
+def _fits(size: int) -> None:
+    if size > MAX_BODY:
+        raise BadRequest(413, f"the body is larger than {MAX_BODY} bytes")

@@ -52,6 +52,26 @@ def test_tasks(tmp_path: Path) -> None:
     assert len(list((tmp_path / "t").iterdir())) == 3
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plant", "one_claim", "file"),
+        ("plant", "one_claim", "file/below"),
+        ("tasks", "file"),
+        ("measure", "--folder", "file"),
+        ("measure", "--out", "nowhere/table.md"),
+        ("measure-defects", "--folder", "file"),
+        ("measure-defects", "--out", "."),
+    ],
+)
+def test_places_that_cannot_be_written(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    said = run(tmp_path, *words, code=2)
+    assert words[-1] in said
+    assert said.count("\n") == 1
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_an_unknown_habit(tmp_path: Path) -> None:
     assert "there is no such habit" in run(tmp_path, "measure", "--habit", "laziness", code=2)
 

@@ -78,6 +78,24 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     assert (tmp_path / "full" / "file").read_text() == "mine"
     with pytest.raises(UserError, match="is no point"):
         grow(tmp_path / "y", {}, {"tools/nothing": ["x"]})
+    with pytest.raises(UserError, match="is a file"):
+        grow(tmp_path / "full" / "file", {})
+    with pytest.raises(UserError, match="cannot be written"):
+        grow(tmp_path / "full" / "file" / "below", {})
+
+
+def test_a_new_folder_is_whole_or_not_there(tmp_path: Path) -> None:
+    in_the_way = {"modules": "a file where a folder has to be"}
+    with pytest.raises(UserError, match="cannot be written"):
+        grow(tmp_path / "library", in_the_way)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    before = (tmp_path / "mine").stat().st_ino
+    assert load_library(plant("one_claim", tmp_path / "mine")).registry
+    assert (tmp_path / "mine").stat().st_ino == before, "a shell that stands in it must not lose it"
 
 
 def test_a_seed_that_has_moved_on_is_noticed() -> None:
