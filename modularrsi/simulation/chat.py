@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 from urllib.parse import unquote
 
@@ -41,13 +41,15 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One request, read. `digest` is of its body; `limit` (tokens of the reply) None = not asked for."""
+    """One request, read. `digest` is of its body; `stops` end the reply where one of them would begin; `limit` (tokens
+    of the reply) None = not asked for."""
 
     question: Question
     model: str
     digest: str
     stream: bool
     usage_in_stream: bool
+    stops: tuple[str, ...]
     limit: int | None
     prompt_tokens: int
 
@@ -84,6 +86,7 @@ def read(raw: bytes, headers: Mapping[str, str], context_tokens: int) -> ChatReq
         digest=hashlib.sha256(raw).hexdigest(),
         stream=_flag(body, "stream"),
         usage_in_stream=_flag(_table(body, "stream_options"), "include_usage"),
+        stops=_stops(body.get("stop")),
         limit=_limit(body),
         prompt_tokens=size,
     )  # fmt: skip
@@ -94,15 +97,19 @@ def prompt_tokens(messages: Sequence[ChatMessage]) -> int:
     return sum(tokens.count_text(message.content) + _PER_MESSAGE for message in messages)
 
 
-def limited(answer: Answer, limit: int | None) -> Answer:
-    """Cut where the asked output limit ends."""
+def ended(answer: Answer, request: ChatRequest) -> Answer:
+    """The answer up to the first stop that was asked for, and within the asked output limit."""
+    stop = min((at for text in request.stops if (at := answer.text.find(text)) >= 0), default=None)
+    if stop is not None:
+        answer = replace(answer, text=answer.text[:stop], finish="stop")
+    limit = request.limit
     if limit is None or tokens.count_text(answer.text) <= limit:
         return answer
     low, high = 0, len(answer.text)
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if tokens.count_text(answer.text[:middle]) <= limit else (low, middle - 1)
-    return Answer(answer.text[:low], answer.reasoning, "length")
+    return replace(answer, text=answer.text[:low], finish="length")
 
 
 def usage(request: ChatRequest, answer: Answer) -> dict[str, int]:
@@ -152,8 +159,11 @@ def model(name: str) -> dict[str, Any]:
 
 
 def _frame(request: ChatRequest, kind: str, version: str) -> dict[str, Any]:
+    question = request.question
+    place = "\0".join((question.scope, str(question.ordinal), question.purpose, request.digest))
+    name = hashlib.sha256(place.encode()).hexdigest()[:24]
     return {
-        "id": f"chatcmpl-simulated-{request.digest[:24]}", "object": kind, "created": 0, "model": request.model,
+        "id": f"chatcmpl-simulated-{name}", "object": kind, "created": 0, "model": request.model,
         "system_fingerprint": f"simulated-{version}", "simulated": True,
     }  # fmt: skip
 
@@ -212,6 +222,14 @@ def _limit(body: Mapping[str, Any]) -> int | None:
             raise Refusal(400, f"{name} must be a whole number, 1 or more")
         return value
     return None
+
+
+def _stops(value: Any) -> tuple[str, ...]:
+    """A text or up to four, as OpenAI takes them."""
+    texts = cast(list[Any], [] if value is None else value if isinstance(value, list) else [value])
+    if len(texts) > 4 or not all(isinstance(text, str) and text for text in texts):
+        raise Refusal(400, "stop must be a text, or a list of up to four texts, none of them empty")
+    return tuple(texts)
 
 
 def _flag(body: Mapping[str, Any], name: str) -> bool:

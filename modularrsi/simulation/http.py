@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
 import h11
 
@@ -112,13 +113,17 @@ class Connection:
 
     async def gone(self) -> None:
         """Returns when the client has closed. What it sends ahead is kept for `request`."""
-        while data := await self._reader.read(_READ):
-            self._http.receive_data(data)
-            while len(self._http.trailing_data[0]) > _MAX_AHEAD:
-                await asyncio.sleep(3600)
+        ahead = 0
+        with contextlib.suppress(OSError):
+            while data := await self._reader.read(_READ):
+                self._http.receive_data(data)
+                ahead += len(data)
+                if ahead > _MAX_AHEAD:
+                    await asyncio.Event().wait()
 
-    async def waits_for(self, work: asyncio.Future[object]) -> bool:
-        """Whether the client is still there when the work is done; if not, the work is cancelled at once."""
+    async def waits_for(self, work: asyncio.Future[Any]) -> bool:
+        """Whether the work was done before the client had gone; if not, it is cancelled at once. (One that closes its
+        sending half has gone: HTTP has no use for it.)"""
         gone = asyncio.ensure_future(self.gone())
         try:
             await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import resource
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from modularrsi.simulation.server import SimulatorServer
 from modularrsi.simulation.settings import Simulation, overlay, parse_assignments, read_simulation
 from modularrsi.tasks.load import find_tasks
 from modularrsi.toml import read_toml
+
+_CONNECTIONS = 8192
 
 
 def settings_from(file: Path | None, assignments: Sequence[str]) -> Simulation:
@@ -33,6 +36,7 @@ async def serve(
     simulation: Simulation, tasks: Sequence[Path], host: str, port: int, say: Callable[[str], None]
 ) -> None:
     """Until SIGINT or SIGTERM. Raises UserError for tasks that cannot be read and an address that cannot be had."""
+    _many_connections()
     brain = Brain(simulation, find_tasks(tasks) if tasks else [])
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -43,6 +47,15 @@ async def serve(
     async with SimulatorServer(brain, simulation, host=host, port=port) as server:
         say(server.url)
         await stop.wait()
+
+
+def _many_connections() -> None:
+    """Each takes a file descriptor, and the usual limit of 1,024 is below what one benchmark run can open at a time."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, _CONNECTIONS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _local(host: str) -> bool:

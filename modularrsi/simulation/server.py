@@ -7,11 +7,13 @@ import contextlib
 import json
 import logging
 import math
-from collections.abc import Callable, Mapping
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
-from typing import Any
+from typing import Any, cast
 
 from modularrsi.errors import UserError
 from modularrsi.simulation import chat
@@ -27,6 +29,8 @@ _THREADS = 4
 _JSON = {"Content-Type": "application/json", "X-ModularRSI-Simulated": "1"}
 _EVENTS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-ModularRSI-Simulated": "1"}
 _DONE = b"data: [DONE]\n\n"
+_GRACE_SEC = 5.0
+"""How long `close` waits for replies that are under way."""
 _DRIP = 16
 """Bytes of a piece of a slow reply."""
 _WRONG_USAGE = {"prompt_tokens": -5, "completion_tokens": 10**12, "total_tokens": "many"}
@@ -35,7 +39,8 @@ _WRONG_USAGE = {"prompt_tokens": -5, "completion_tokens": 10**12, "total_tokens"
 class SimulatorServer:
     """Serves `answer`, a pure function that is called in threads. Belongs to one event loop; close it after use.
 
-    `url` ends in `/v1` and is known after `start`. `faults.met` counts what requests have met.
+    `url` ends in `/v1` and is known after `start`. `faults.met` counts what requests have met; `connections` are open
+    now.
     """
 
     def __init__(
@@ -45,6 +50,8 @@ class SimulatorServer:
         self._host, self._port = host, port
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
+        self._replying: set[asyncio.Task[None]] = set()
+        self._closing = False
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="simulator")
         self._version = _version()
         self.faults = FaultInjector(simulation)
@@ -54,19 +61,28 @@ class SimulatorServer:
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._port}/v1"
 
+    @property
+    def connections(self) -> int:
+        return len(self._open)
+
     async def start(self) -> None:
         """Raises UserError when the address cannot be had."""
         try:
             self._server = await asyncio.start_server(self._accept, self._host, self._port, backlog=_BACKLOG)
         except (OSError, OverflowError) as error:
-            raise UserError(f"the simulator cannot listen at {self._host}:{self._port}: {error}; choose another --port "
-                            "(0 takes a free one)") from error
+            raise UserError(f"the simulator cannot listen at {self._host}:{self._port}: {_why(error)}; choose another "
+                            "--port (0 takes a free one) or --host") from error
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Stop listening and drop every connection."""
+        """Stop listening, drop the connections that wait or hang, and the others when they have had their reply."""
+        self._closing = True
         if self._server is not None:
             self._server.close()
+        for task in self._open - self._replying:
+            task.cancel()
+        if self._replying:
+            await asyncio.wait(self._replying, timeout=_GRACE_SEC)
         for task in self._open:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
@@ -102,11 +118,12 @@ class SimulatorServer:
             except BadRequest as error:
                 if connection.replying:
                     await _send(connection, error.status, Refusal(error.status, str(error)).body())
+                    await connection.linger()
                 return
             if request is None:
                 return
             await self._respond(connection, request)
-            if not connection.next():
+            if self._closing or not connection.next():
                 return
 
     async def _respond(self, connection: Connection, request: HttpRequest) -> None:
@@ -119,6 +136,16 @@ class SimulatorServer:
         except Refusal as refusal:
             await _send(connection, refusal.status, refusal.body())
 
+    @contextlib.contextmanager
+    def _reply_under_way(self) -> Iterator[None]:
+        """`close` waits for it."""
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        self._replying.add(task)
+        try:
+            yield
+        finally:
+            self._replying.discard(task)
+
     # -------------------------------------------------------------------------------------------------- completions
 
     async def _complete(self, connection: Connection, request: HttpRequest) -> None:
@@ -127,16 +154,20 @@ class SimulatorServer:
         before = _BEFORE.get(fault)
         if before is not None:
             return await before(connection, self._simulation)
-        answer = chat.limited(await self._asked(asked.question), asked.limit)
-        if asked.stream:
-            await self._stream(connection, asked, answer, fault)
-        else:
-            await self._whole(connection, asked, answer, fault)
+        with self._reply_under_way():
+            answer = chat.ended(await self._asked(connection, asked.question), asked)
+            if asked.stream:
+                await self._stream(connection, asked, answer, fault)
+            else:
+                await self._whole(connection, asked, answer, fault)
         return None
 
-    async def _asked(self, question: Question) -> Answer:
+    async def _asked(self, connection: Connection, question: Question) -> Answer:
+        answer = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, question)
+        if not await connection.waits_for(answer):
+            raise _Broken
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, question)
+            return answer.result()
         except CannotAnswer as error:
             raise Refusal(400, str(error), "cannot_answer") from error
         except UserError as error:
@@ -147,7 +178,7 @@ class SimulatorServer:
 
     async def _whole(self, connection: Connection, asked: ChatRequest, answer: Answer, fault: str) -> None:
         body = _damaged(chat.completion(asked, answer, self._version), fault)
-        data = json.dumps(body, ensure_ascii=False).encode()
+        data = _json(body)
         if fault == "bad_json":
             data = data[: len(data) // 2]
         if fault == "cut_stream":
@@ -229,23 +260,34 @@ async def _refuse(
 async def _send(
     connection: Connection, status: int, body: dict[str, Any], headers: Mapping[str, str] | None = None
 ) -> None:
-    await connection.reply(status, {**_JSON, **(headers or {})}, json.dumps(body, ensure_ascii=False).encode())
+    await connection.reply(status, {**_JSON, **(headers or {})}, _json(body))
 
 
 def _page(method: str, path: str) -> dict[str, Any]:
-    if method == "GET" and path == "/health":
+    reads = method in ("GET", "HEAD")
+    if reads and path == "/health":
         return {"status": "ok", "simulated": True}
-    if method == "GET" and path == "/v1/models":
+    if reads and path == "/v1/models":
         return chat.models()
-    if method == "GET" and path.startswith("/v1/models/"):
+    if reads and path.startswith("/v1/models/"):
         return chat.model(path.removeprefix("/v1/models/"))
     if path == "/v1/chat/completions":
         raise Refusal(405, f"{path} takes POST, not {method}")
     raise Refusal(404, f"unknown address: {method} {path[:200]}; try POST /v1/chat/completions or GET /v1/models")
 
 
+def _json(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+
+
 def _event(part: dict[str, Any]) -> bytes:
-    return b"data: " + json.dumps(part, ensure_ascii=False).encode() + b"\n\n"
+    return b"data: " + _json(part) + b"\n\n"
+
+
+def _why(error: OSError | OverflowError) -> str:
+    """The system's own words, without asyncio's around them."""
+    plain = isinstance(error, OSError) and not isinstance(error, socket.gaierror) and error.errno
+    return os.strerror(plain).lower() if plain else str(error)
 
 
 def _version() -> str:
