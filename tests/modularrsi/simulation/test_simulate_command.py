@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -58,7 +59,8 @@ def test_a_port_in_use_is_one_sentence() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        assert "cannot listen at 127.0.0.1" in refused("--port", str(taken.getsockname()[1]))
+        port = taken.getsockname()[1]
+        assert f"cannot listen at 127.0.0.1:{port}: address already in use" in refused("--port", str(port))
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
@@ -85,3 +87,18 @@ def test_an_address_that_others_reach_is_warned_of() -> None:
     process, _ = start("--host", "0.0.0.0")
     process.send_signal(signal.SIGTERM)
     assert "no password is asked" in process.communicate(timeout=30)[1]
+
+
+def test_it_takes_more_connections_than_the_shell_allows_files() -> None:
+    shell = ["sh", "-c", 'ulimit -S -n 64; exec "$@"', "sh", *command("--port", "0")]
+    process = subprocess.Popen(shell, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    address = ("127.0.0.1", int(process.stdout.readline().split(":")[2].split("/")[0]))
+    with contextlib.ExitStack() as opened:
+        ends = [opened.enter_context(socket.create_connection(address, timeout=30)) for _ in range(150)]
+        for end in ends:
+            end.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert all(end.recv(15) == b"HTTP/1.1 200 OK" for end in ends)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import openai
 import pytest
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, OpenAI
 from support.gateways import gateway_for, user
 
 from modularrsi.errors import ModelServiceError
@@ -33,7 +33,7 @@ def with_server(simulation: Simulation, use: Callable[[SimulatorServer], Any]) -
     return asyncio.run(scenario())
 
 
-def request(client: AsyncOpenAI, **more: Any) -> Any:
+def request(client: AsyncOpenAI | OpenAI, **more: Any) -> Any:
     return client.chat.completions.create(model="simulated", messages=[{"role": "user", "content": "hi"}], **more)
 
 
@@ -147,6 +147,49 @@ def test_a_stream_with_a_broken_part() -> None:
     assert SAYS.startswith(text)
     assert finish == []
     assert isinstance(error, json.JSONDecodeError)
+
+
+def blocking(fault: str, stream: bool) -> tuple[str, type[Exception] | None]:
+    """What OpenAI's blocking client has heard in the end: (text, error)."""
+
+    def ask(url: str) -> tuple[str, type[Exception] | None]:
+        text = ""
+        with OpenAI(base_url=url, api_key="none", max_retries=0, timeout=0.5 if fault == "hang" else 20.0) as client:
+            try:
+                if not stream:
+                    choices = request(client).choices
+                    return "".join(choice.message.content for choice in choices), None
+                for part in request(client, stream=True):
+                    text += "".join(choice.delta.content or "" for choice in part.choices)
+            except Exception as error:  # noqa: BLE001 - whatever it is, is looked at
+                return text, type(error)
+        return text, None
+
+    return with_server(scripted(fault), lambda server: asyncio.to_thread(ask, server.url))
+
+
+@pytest.mark.parametrize(
+    ("fault", "whole", "in_stream"),
+    [
+        ("rate_limit", openai.RateLimitError, openai.RateLimitError),
+        ("rate_limit_bare", openai.RateLimitError, openai.RateLimitError),
+        ("server_error", openai.InternalServerError, openai.InternalServerError),
+        ("hang", openai.APITimeoutError, openai.APITimeoutError),
+        ("slow_stream", None, None),
+        ("cut_stream", openai.APIConnectionError, openai.APIConnectionError),
+        ("bad_json", json.JSONDecodeError, json.JSONDecodeError),
+        ("wrong_usage", None, None),
+        ("empty_choice", None, None),
+    ],
+)
+def test_the_blocking_client_meets_the_same(fault: str, whole: Any, in_stream: Any) -> None:
+    text, error = blocking(fault, stream=False)
+    assert (text, error) == ("" if whole or fault == "empty_choice" else SAYS, whole)
+    text, error = blocking(fault, stream=True)
+    assert error is in_stream
+    assert SAYS.startswith(text)
+    assert (text == SAYS) == (fault in ("slow_stream", "wrong_usage"))
+    assert (text == "") == (fault in (*BEFORE_A_REPLY, "empty_choice"))
 
 
 # ----------------------------------------------------------------------------------------------------------- gateway
