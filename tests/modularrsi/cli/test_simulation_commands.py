@@ -79,9 +79,9 @@ def test_an_unknown_habit(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_measure(short_folder: Path) -> None:
     usable("bubblewrap")
-    words = ("measure", "--habit", "early_completion", "--tasks", "2", "-k", "1", "--out", "table.md", "--folder", "m")
+    words = ("measure", "--habit", "clumsy_write", "--tasks", "2", "-k", "1", "--out", "table.md", "--folder", "m")
     printed = run(short_folder, *words, "--no-aa")
-    assert "| `early_completion` | 1 | 1.00 | 0.00 | 1.00 | -1.00 (-1.00 to -1.00) |" in printed
+    assert "| `clumsy_write` | 1 | 1.00 | 0.00 | 1.00 | -1.00 (-1.00 to -1.00) |" in printed
     assert printed == (short_folder / "table.md").read_text()
     found = json.loads(run(short_folder, *words, "--json"))
     assert found["simulated"] is True
