@@ -158,9 +158,10 @@ def test_much_input_to_a_program_that_echoes_it_is_complete(tmp_path: Path) -> N
         async with shell(tmp_path) as (box, screen):
             screen.type("tee /tmp/typed\r")
             await eventually(box.foreground, True)
-            typing = asyncio.create_task(asyncio.to_thread(screen.type, "".join(line + "\r" for line in lines)))
-            await asyncio.to_thread(screen.until, "line 9999 x+\r\n")  # what the terminal echoes and what tee says
-            await asyncio.to_thread(screen.until, "line 9999 x+\r\n")
+            # Echo and output mix on a terminal, within lines too: only what the shell says afterwards is sure to be whole.
+            text = "".join(line + "\r" for line in lines) + "\x04echo fin''ished\r"
+            typing = asyncio.create_task(asyncio.to_thread(screen.type, text))
+            await asyncio.to_thread(screen.until, "finished\r\n")
             await typing
             assert (await box.read_file("/tmp/typed", 2_000_000)).decode().splitlines() == lines
 
