@@ -158,7 +158,7 @@ def test_much_input_to_a_program_that_echoes_it_is_complete(tmp_path: Path) -> N
         async with shell(tmp_path) as (box, screen):
             screen.type("tee /tmp/typed\r")
             await eventually(box.foreground, True)
-            # Echo and output mix on a terminal, within lines too: only what the shell says afterwards is sure to be whole.
+            # Echo and output mix on a terminal, within lines too: only what the shell says afterwards is whole.
             text = "".join(line + "\r" for line in lines) + "\x04echo fin''ished\r"
             typing = asyncio.create_task(asyncio.to_thread(screen.type, text))
             await asyncio.to_thread(screen.until, "finished\r\n")
