@@ -30,7 +30,7 @@ def serve(
     simulation: Simulation | None = None,
 ) -> Result:  # fmt: skip
     async def scenario() -> Result:
-        async with SimulatorServer(answer, simulation or Simulation()) as server:
+        async with asyncio.timeout(120), SimulatorServer(answer, simulation or Simulation()) as server:
             return await client(server)
 
     return asyncio.run(scenario())
@@ -143,7 +143,8 @@ def test_a_client_that_leaves_a_fault_is_forgotten(fault: str, stream: bool) -> 
     serve(leave, simulation=Simulation(faults=Faults(script=(fault,), slow_sec=0.01)))
 
 
-def test_a_close_finishes_what_is_being_said_and_drops_the_rest() -> None:
+def test_a_close_finishes_what_is_being_said_and_drops_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modularrsi.simulation.server._GRACE_SEC", 3600.0)
     thinking, go_on = threading.Event(), threading.Event()
 
     def slow(question: Question) -> Answer:
@@ -163,8 +164,9 @@ def test_a_close_finishes_what_is_being_said_and_drops_the_rest() -> None:
         dropped = await hanging.read(-1), await idle.read(-1)
         assert not closing.done()
         go_on.set()
-        said = await busy.read(-1)
-        await closing
+        async with asyncio.timeout(60):
+            said = await busy.read(-1)
+            await closing
         assert server.connections == 0
         for writer in (one, other, third):
             writer.close()
