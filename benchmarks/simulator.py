@@ -2,8 +2,9 @@
 
     python benchmarks/simulator.py [CALLS]
 
-The peer is the standard library's threading HTTP server, which answers the same requests with a fixed body. Both are
-asked by the same client, fifty requests at a time. Prints milliseconds a call and the ratio.
+The peer is the scripted server of the tests, a thread for each connection. Both say two letters to the same bare
+client, which lives in the same process and has fifty connections, each with one call at a time. (OpenAI's own client
+takes several times as long as either server.)
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ import asyncio
 import json
 import sys
 import tempfile
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from common import ROOT, table
 
-from common import table
-from openai import AsyncOpenAI
+sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
+from support.openai_server import OpenAIServer, Reply
 
 from modularrsi.gateway.messages import ChatMessage
 from modularrsi.instrument.tasks import write_tasks
@@ -35,60 +36,57 @@ REPLY = {"analysis": "", "plan": "", "commands": [{"keystrokes": "ls", "duration
 FORM = f"Reply: {json.dumps(REPLY)}"
 
 
-class Fixed(BaseHTTPRequestHandler):
-    """Answers every request with the same completion."""
+@dataclass(frozen=True)
+class Asked:
+    """Milliseconds: `each` from a reply to the next of any connection; `median` and `late` (95 in 100 are faster) from
+    a call to its reply."""
 
-    protocol_version = "HTTP/1.1"
-    BODY = json.dumps({
-        "id": "x", "object": "chat.completion", "created": 0, "model": "m",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}],
-    }).encode()  # fmt: skip
+    each: float
+    median: float
+    late: float
 
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(self.BODY)))
-        self.end_headers()
-        self.wfile.write(self.BODY)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
+    def row(self, name: str, peer: Asked | None = None) -> tuple[str, ...]:
+        ratio = f"{self.each / peer.each:.2f}" if peer else "1"
+        return name, f"{self.each:.2f}", ratio, f"{1000 / self.each:.0f}", f"{self.median:.1f}", f"{self.late:.1f}"
 
 
-class Patient(ThreadingHTTPServer):
-    """With a queue that holds all connections; the library's own five would drop some."""
+def request(number: int) -> bytes:
+    body = json.dumps({"model": "simulated", "messages": [{"role": "user", "content": f"number {number}"}]})
+    return f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
 
-    request_queue_size = 2 * WIDTH
 
-
-async def milliseconds_a_call(url: str, calls: int) -> float:
-    gate = asyncio.Semaphore(WIDTH)
-    async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=120) as client:
-
-        async def one(number: int) -> None:
-            async with gate:
-                messages = [{"role": "user", "content": f"number {number}"}]
-                await client.chat.completions.create(model="simulated", messages=messages)  # type: ignore[arg-type]
-
-        await asyncio.gather(*map(one, range(WIDTH)))
+async def one_after_the_other(url: str, calls: int) -> list[float]:
+    """Milliseconds of each call on one connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(url.split(":")[2].split("/")[0]))
+    took: list[float] = []
+    for number in range(calls):
         began = time.perf_counter()
-        await asyncio.gather(*map(one, range(calls)))
-        return (time.perf_counter() - began) * 1000 / calls
+        writer.write(request(number))
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        assert head.startswith(b"http/1.1 200")
+        await reader.readexactly(int(head.partition(b"content-length: ")[2].split(b"\r\n")[0]))
+        took.append((time.perf_counter() - began) * 1000)
+    writer.close()
+    return took
 
 
-async def simulator(calls: int) -> float:
+async def ask(url: str, calls: int) -> Asked:
+    await asyncio.gather(*(one_after_the_other(url, 2) for _ in range(WIDTH)))
+    began = time.perf_counter()
+    all_of_them = await asyncio.gather(*(one_after_the_other(url, calls // WIDTH) for _ in range(WIDTH)))
+    elapsed = (time.perf_counter() - began) * 1000
+    took = sorted(each for one in all_of_them for each in one)
+    return Asked(elapsed / len(took), took[len(took) // 2], took[len(took) * 95 // 100])
+
+
+async def simulator(calls: int) -> Asked:
     async with SimulatorServer(lambda question: Answer("ok"), Simulation()) as server:
-        return await milliseconds_a_call(server.url, calls)
+        return await ask(server.url, calls)
 
 
-def peer(calls: int) -> float:
-    server = Patient(("127.0.0.1", 0), Fixed)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        return asyncio.run(milliseconds_a_call(f"http://127.0.0.1:{server.server_port}/v1", calls))
-    finally:
-        server.shutdown()
+def peer(calls: int) -> Asked:
+    with OpenAIServer(lambda request: Reply("ok")) as server:
+        return asyncio.run(ask(server.url, calls))
 
 
 def turn_after(turns: int, folder: Path) -> float:
@@ -108,16 +106,20 @@ def turn_after(turns: int, folder: Path) -> float:
 
 
 def main() -> None:
-    calls = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    ours, theirs = asyncio.run(simulator(calls)), peer(calls)
+    calls = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
+    theirs, ours = peer(calls), asyncio.run(simulator(calls))
     with tempfile.TemporaryDirectory() as folder:
         early, late = turn_after(5, Path(folder)), turn_after(200, Path(folder))
     table([
-        ("what", "ms", "ratio"),
-        ("a call, the simulator's service", f"{ours:.2f}", f"{ours / theirs:.2f}"),
-        ("a call, the standard library's threading server", f"{theirs:.2f}", "1"),
-        ("the solver's reply after 5 turns", f"{early:.2f}", ""),
-        ("the solver's reply after 200 turns", f"{late:.2f}", f"{late / early:.1f}"),
+        ("calls", "ms each", "ratio", "calls/s", "median ms", "95 % ms"),
+        ours.row("the simulator's service", theirs),
+        theirs.row("a scripted server on threads"),
+    ])  # fmt: skip
+    print()
+    table([
+        ("the solver's reply", "ms", "ratio"),
+        ("after 5 turns", f"{early:.2f}", ""),
+        ("after 200 turns", f"{late:.2f}", f"{late / early:.1f}"),
     ])  # fmt: skip
 
 

@@ -82,19 +82,16 @@ class Connection:
             await self._send(h11.InformationalResponse(status_code=100, headers=[]))
 
     async def reply(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """A whole reply with its length."""
-        await self.start(status, {**headers, "Content-Length": str(len(body))})
-        await self.piece(body)
-        await self.end()
+        """A whole reply with its length, in one write."""
+        events = [_head(status, {**headers, "Content-Length": str(len(body))}), *self._data(body), h11.EndOfMessage()]
+        await self._send(*events)
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         """A reply's head; without a Content-Length its body is sent in chunks."""
-        listed = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
-        await self._send(h11.Response(status_code=status, headers=listed, reason=HTTPStatus(status).phrase.encode()))
+        await self._send(_head(status, headers))
 
     async def piece(self, data: bytes) -> None:
-        if data and not self._bodiless:
-            await self._send(h11.Data(data=data))
+        await self._send(*self._data(data))
 
     async def end(self) -> None:
         await self._send(h11.EndOfMessage())
@@ -143,11 +140,19 @@ class Connection:
                 while await self._reader.read(_READ):
                     pass
 
-    async def _send(self, event: h11.Event) -> None:
-        data = self._http.send(event)
+    def _data(self, data: bytes) -> list[h11.Data]:
+        return [h11.Data(data=data)] if data and not self._bodiless else []
+
+    async def _send(self, *events: h11.Event) -> None:
+        data = b"".join(self._http.send(event) or b"" for event in events)
         if data:
             self._writer.write(data)
             await self._writer.drain()
+
+
+def _head(status: int, headers: Mapping[str, str]) -> h11.Response:
+    listed = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
+    return h11.Response(status_code=status, headers=listed, reason=HTTPStatus(status).phrase.encode())
 
 
 def _fits(size: int) -> None:
