@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from modularrsi.instrument.defects import Defect, defects, plant
+from modularrsi.instrument.libraries import kept
 from modularrsi.instrument.measure import Arm, Plan, run_arm
 from modularrsi.instrument.paired import Difference, difference
 from modularrsi.instrument.tasks import write_tasks
@@ -39,9 +40,7 @@ def _felt(defect: Defect, plan: Plan, listener: Listener) -> Felt:
     tasks = write_tasks(plan.folder / "tasks", plan.tasks)
     fed = sorted({habit for fault in defect.faults for habit in fault.feeds})
     settings = (f"seed={plan.seed}", "habits=none", *(f"habits.{habit}={RATE}" for habit in fed))
-    library = plan.folder / "libraries" / f"defect-{defect.name}"
-    if not library.exists():
-        plant(defect.name, library)
+    library = kept(plan.folder / "libraries", f"defect-{defect.name}", lambda place: plant(defect.name, place))
     window = WINDOW if any(fault.module == "context" for fault in defect.faults) else None
     seed = run_arm(f"seed-{'-'.join(fed) or 'none'}-{window or 'usual'}", plan, tasks, settings, window, None, listener)
     return Felt(defect, seed, run_arm(f"defect-{defect.name}", plan, tasks, settings, window, library, listener))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from harness.loader import DEFAULT_COMPOSITION, read_tree, seed_library_path
+from harness.loader import DEFAULT_COMPOSITION, library_digest, read_tree, seed_library_path
 from harness.points import POINTS
 from modularrsi.errors import UserError
 from modularrsi.simulation.candidates import Candidate
@@ -41,6 +41,21 @@ def with_candidates(folder: Path, candidates: Sequence[Candidate]) -> Path:
         for point, names in candidate.activates.items():
             activate.setdefault(point, []).extend(names)
     return grow(folder, files, activate)
+
+
+def kept(folder: Path, name: str, make: Callable[[Path], Path]) -> Path:
+    """The library that `make` writes (to a path that it is given), kept below `folder` under `name` and its digest: one
+    that has changed since is another, and the one that was measured stays. Raises UserError as `grow` does."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".kept-", dir=folder) as work:
+            made = make(Path(work) / "library")
+            place = folder / f"{name}-{library_digest(made)[:8]}"
+            if not place.exists():
+                made.rename(place)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written ({error.strerror}); name a folder elsewhere") from error
+    return place
 
 
 def _place(tree: Mapping[str, bytes], folder: Path) -> None:

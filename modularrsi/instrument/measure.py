@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.loader import library_digest, seed_library_path
+from modularrsi.digest import digest_tree, digest_value
 from modularrsi.errors import UserError
-from modularrsi.instrument.libraries import with_candidates
+from modularrsi.instrument.libraries import kept, with_candidates
 from modularrsi.instrument.paired import Difference, Rewards, difference
 from modularrsi.instrument.tasks import COUNT, write_tasks
 from modularrsi.runs.harness_acting import HarnessActing
@@ -20,6 +22,7 @@ from modularrsi.runs.launch import Listener, launch
 from modularrsi.runs.report import Report
 from modularrsi.runs.request import RunRequest
 from modularrsi.simulation.candidates import candidates
+from modularrsi.simulation.settings import parse_assignments, read_simulation
 from modularrsi.store import RunReader
 from modularrsi.store.journal import DONE
 
@@ -53,7 +56,7 @@ TRIALS: dict[str, Trial] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`folder` holds tasks, libraries and runs; a measurement that was interrupted goes on there."""
+    """`folder` holds tasks, libraries and runs: an interrupted measurement goes on there, and plans can share it."""
 
     folder: Path
     tasks: int = COUNT
@@ -64,8 +67,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One run's outcome. `turns` is the mean over rollouts; `rewards` by task."""
+    """One run's outcome. `run` is its folder's name; `turns` is the mean over rollouts; `rewards` by task."""
 
+    run: str
     mean: float | None
     turns: float | None
     unscored: int
@@ -122,7 +126,7 @@ def same_and_other(plan: Plan, listener: Listener) -> SameAndOther:
         run_arm(name, plan, tasks, (f"seed={seed}",), None, None, listener)
         for name, seed in (("aa-1", plan.seed), ("aa-2", plan.seed), ("aa-other", plan.seed + 1))
     )
-    replies = [_replies(plan.folder / "runs" / name) for name in ("aa-1", "aa-2")]
+    replies = [_replies(plan.folder / "runs" / arm.run) for arm in (first, again)]
     same = sum(replies[0][scope] == replies[1].get(scope) for scope in replies[0])
     return SameAndOther(
         len(replies[0]), same, difference(first.rewards, again.rewards), difference(first.rewards, other.rewards)
@@ -133,9 +137,8 @@ def _row(trial: Trial, plan: Plan, tasks: Sequence[Path], listener: Listener) ->
     window = trial.context_tokens
     base = (f"seed={plan.seed}", "habits=none")
     bad = (*base, f"habits.{trial.habit}={trial.probability}")
-    library = plan.folder / "libraries" / trial.habit
-    if not library.exists():
-        with_candidates(library, [candidates()[name] for name in trial.averted_by])
+    averting = [candidates()[name] for name in trial.averted_by]
+    library = kept(plan.folder / "libraries", trial.habit, lambda place: with_candidates(place, averting))
     return Row(
         trial,
         run_arm(f"none-{window or 'usual'}", plan, tasks, base, window, None, listener),
@@ -148,18 +151,28 @@ def run_arm(
     name: str, plan: Plan, tasks: Sequence[Path], simulate: tuple[str, ...], window: int | None, library: Path | None,
     listener: Listener,
 ) -> Arm:  # fmt: skip
-    """One run of all tasks: found finished, gone on with, or begun. `name` tells it from the others of the plan."""
+    """One run of all tasks: found finished, gone on with, or begun.
+
+    The run's name is `name` and a digest of what it measures: what has changed since (a candidate, a defect, the seed
+    library, a task, a setting) is measured anew, and never taken for what was there.
+    """
+    measured = [
+        {task.name: digest_tree(task) for task in tasks}, plan.attempts, window,
+        read_simulation(parse_assignments(simulate), "simulation").describe(),
+        library_digest(library or seed_library_path()),
+    ]  # fmt: skip
+    run = f"{name.replace('+', '.')[:60]}-{digest_value(measured)[:8]}"
     request = RunRequest(
         tasks=tuple(tasks), attempts=plan.attempts, concurrency=plan.concurrency, model="simulated", simulate=simulate,
-        context_tokens=window, library=library, max_turns=60, runs_dir=plan.folder / "runs", name=name,
+        context_tokens=window, library=library, max_turns=60, runs_dir=plan.folder / "runs", name=run,
     )  # fmt: skip
-    return _arm(asyncio.run(launch(request, HarnessActing(request), listener)))
+    return _arm(run, asyncio.run(launch(request, HarnessActing(request), listener)))
 
 
-def _arm(report: Report) -> Arm:
+def _arm(run: str, report: Report) -> Arm:
     turns = [rollout["turns"] for rollout in report.rollouts if rollout["turns"] is not None]
     rewards = {row.task: row.rewards for row in report.tasks}
-    return Arm(report.mean_reward, sum(turns) / len(turns) if turns else None, report.unscored, rewards)
+    return Arm(run, report.mean_reward, sum(turns) / len(turns) if turns else None, report.unscored, rewards)
 
 
 def _replies(run: Path) -> dict[str, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from modularrsi.runs.acting import reference_acting
 from modularrsi.runs.launch import launch
 from modularrsi.runs.report import Report
 from modularrsi.runs.request import RunRequest
+from modularrsi.simulation.candidates import candidates
 from modularrsi.simulation.solver.script import split
 from modularrsi.simulation.solver.walkthrough import read_walkthrough
 from modularrsi.tasks.load import find_tasks
@@ -93,11 +95,12 @@ def test_the_reference_passes_and_nothing_fails(tmp_path: Path, short_folder: Pa
 
 @pytest.mark.slow
 def test_each_requirement_counts(tmp_path: Path, short_folder: Path) -> None:
-    (task,) = write_tasks(tmp_path / "whole", 1)
-    parts = [without(task, number, tmp_path / "parts") for number in range(5)]
-    assert len({content(part)["solution/solve.sh"] for part in parts}) == 5
+    """In each of the five families."""
+    tasks = write_tasks(tmp_path / "whole", 5)
+    parts = [without(task, number, tmp_path / "parts") for task in tasks for number in range(5)]
+    assert len({content(part)["solution/solve.sh"] for part in parts}) == 25
     found = run(parts, short_folder, "oracle")
-    assert [row.rewards for row in found.tasks] == [(0.0,)] * 5
+    assert [row.rewards for row in found.tasks] == [(0.0,)] * 25
 
 
 @pytest.mark.slow
@@ -119,6 +122,32 @@ def test_a_habit_is_measured_and_the_measurement_goes_on(short_folder: Path) -> 
     (again,) = measure(plan, ["clumsy_write"], heard)
     assert again == row
     assert not [phase for phase in heard.phases if phase[1] == "agent"]
+
+
+@pytest.mark.slow
+def test_what_has_changed_is_measured_anew(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one folder: a candidate that no longer does anything gives nothing back; another seed is another plan."""
+    usable("bubblewrap")
+    plan = Plan(short_folder / "m", tasks=1, attempts=1)
+    (row,) = measure(plan, ["clumsy_write"], Heard())
+    assert row.averted.mean == 1.0
+    emptied = replace(candidates()["offer_write_file"], files={}, activates={})
+    with monkeypatch.context() as patched:
+        patched.setattr("modularrsi.instrument.measure.candidates", lambda: {"offer_write_file": emptied})
+        (changed,) = measure(plan, ["clumsy_write"], Heard())
+    assert changed.averted.mean == 0.0
+    assert changed.with_habit == row.with_habit
+    (other,) = measure(replace(plan, seed=1), ["clumsy_write"], Heard())
+    assert other.with_habit.run != row.with_habit.run
+    assert measure(plan, ["clumsy_write"], Heard()) == [row]
+
+
+@pytest.mark.slow
+def test_two_defects_at_once_are_measured(short_folder: Path) -> None:
+    usable("bubblewrap")
+    (row,) = measure_defects(Plan(short_folder / "m", tasks=1, attempts=1), ["vague_complaint+narrow_limit"], Heard())
+    assert (row.seed.unscored, row.planted.unscored) == (0, 0)
+    assert "| `vague_complaint+narrow_limit` |" in defects_markdown(Plan(short_folder), [row])
 
 
 @pytest.mark.slow
