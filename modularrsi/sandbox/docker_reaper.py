@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ LABEL = "modularrsi"
 
 _LIST_SEC = 60.0
 _REMOVE_SEC = 60.0
+_RELEASE_PAUSES = (0.1, 0.2, 0.4, 0.8, 0.0)
+"""Seconds after each attempt to remove a network that nothing uses any more."""
 
 
 async def reap(labels: Mapping[str, str]) -> list[str]:
@@ -58,10 +61,29 @@ async def remove_container(engine: Engine, name: str) -> None:
 
 
 def remove_networks(engine: Engine) -> None:
-    """Remove our networks that no container uses. The Engine itself refuses those that are in use."""
+    """Remove our networks that no container uses. A busy Engine takes a moment to let go of one whose last container
+    it has removed."""
     for network in engine.client.networks.list(filters={"label": f"{LABEL}=network"}):
-        try:
-            network.remove()
-        except engine.errors.APIError as error:
-            if error.status_code not in (403, 404, 409):
-                raise
+        for pause in _RELEASE_PAUSES:
+            if _removed(engine, network) or _in_use(engine, network):
+                break
+            time.sleep(pause)
+
+
+def _removed(engine: Engine, network: Any) -> bool:
+    """Whether it is gone; False when the Engine refuses, as it does for one that is in use."""
+    try:
+        network.remove()
+    except engine.errors.APIError as error:
+        if error.status_code not in (403, 404, 409):
+            raise
+        return error.status_code == 404
+    return True
+
+
+def _in_use(engine: Engine, network: Any) -> bool:
+    try:
+        network.reload()
+    except engine.errors.APIError:
+        return True  # gone meanwhile, or not to be told: nothing to wait for
+    return bool(network.attrs.get("Containers"))
