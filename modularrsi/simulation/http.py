@@ -17,7 +17,8 @@ _MAX_HEAD = 64 * 1024
 _READ = 64 * 1024
 _MAX_AHEAD = 64 * 1024
 """Bytes that a client may have sent ahead of its next turn; the rest waits in the socket."""
-_LINGER_SEC = 2.0
+_PAUSE_SEC, _LINGER_SEC = 5.0, 60.0
+"""How long a refused client may pause, and may go on sending, before its connection is cut."""
 
 
 class BadRequest(Exception):
@@ -131,13 +132,13 @@ class Connection:
         return not left
 
     async def linger(self) -> None:
-        """Take what is still coming, for a moment: closed with unread bytes, a connection is reset, and the reply to
-        them is lost on its way."""
+        """Take what is still coming until the client has read the refusal and closes: a connection that is closed with
+        unread bytes is reset, and the reply is lost on its way."""
         if self._writer.can_write_eof():
             self._writer.write_eof()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LINGER_SEC):
-                while await self._reader.read(_READ):
+                while await asyncio.wait_for(self._reader.read(_READ), _PAUSE_SEC):
                     pass
 
     def _data(self, data: bytes) -> list[h11.Data]:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,23 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "modularrsi", "simulate", *arguments]
 
 
-def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
-    words = command("--port", "0", *arguments)
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    return process, process.stdout.readline().strip()
+Start = Callable[..., tuple[subprocess.Popen[str], str]]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts the command with these arguments: (process, URL). A test that fails leaves nothing running."""
+    with contextlib.ExitStack() as started:
+
+        def begin(*arguments: str, before: Sequence[str] = ()) -> tuple[subprocess.Popen[str], str]:
+            words = [*before, *command("--port", "0", *arguments)]
+            process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            started.enter_context(process)
+            started.callback(process.kill)
+            assert process.stdout is not None
+            return process, process.stdout.readline().strip()
+
+        yield begin
 
 
 def refused(*arguments: str) -> str:
@@ -38,7 +51,7 @@ def refused(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_until_it_is_stopped(number: signal.Signals) -> None:
+def test_it_serves_until_it_is_stopped(start: Start, number: signal.Signals) -> None:
     process, url = start(str(SAMPLES), "--seed", "3", "--simulate", "habits=none")
     instruction = (SAMPLES / "access-log" / "instruction.md").read_text()
     form = {"plan": "", "commands": [{"keystrokes": "ls", "duration": 1}], "done": False}
@@ -71,7 +84,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     assert "none" in refused(str(tmp_path / "none"))
 
 
-def test_settings_come_from_a_file(tmp_path: Path) -> None:
+def test_settings_come_from_a_file(start: Start, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text("[simulation]\ncontext_tokens = 300\n")
     process, url = start("--settings", str(tmp_path / "s.toml"))
     body = json.dumps({"model": "simulated", "messages": [{"role": "user", "content": "long " * 2000}]}).encode()
@@ -83,17 +96,15 @@ def test_settings_come_from_a_file(tmp_path: Path) -> None:
     process.communicate(timeout=30)
 
 
-def test_an_address_that_others_reach_is_warned_of() -> None:
+def test_an_address_that_others_reach_is_warned_of(start: Start) -> None:
     process, _ = start("--host", "0.0.0.0")
     process.send_signal(signal.SIGTERM)
     assert "no password is asked" in process.communicate(timeout=30)[1]
 
 
-def test_it_takes_more_connections_than_the_shell_allows_files() -> None:
-    shell = ["sh", "-c", 'ulimit -S -n 64; exec "$@"', "sh", *command("--port", "0")]
-    process = subprocess.Popen(shell, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    address = ("127.0.0.1", int(process.stdout.readline().split(":")[2].split("/")[0]))
+def test_it_takes_more_connections_than_the_shell_allows_files(start: Start) -> None:
+    process, url = start(before=["sh", "-c", 'ulimit -S -n 64; exec "$@"', "sh"])
+    address = ("127.0.0.1", int(url.split(":")[2].split("/")[0]))
     with contextlib.ExitStack() as opened:
         ends = [opened.enter_context(socket.create_connection(address, timeout=30)) for _ in range(150)]
         for end in ends:
